@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.harness import Result, folder, median
-from midcourse.backtest import backtest, read_recordings
-from midcourse.backtest.scores import RESAMPLES
+from midcourse.analysis.backtest import backtest, read_recordings
+from midcourse.analysis.backtest.scores import RESAMPLES
 
 QUESTION: Final = "backtest, a run of 80 rows"
 RUNS: Final = 500

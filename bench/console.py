@@ -18,7 +18,7 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 import midcourse
 from bench import web
 from bench.harness import Result, ask, folder, median, p99, store_in
-from midcourse.server.pages import BUILT, is_built
+from midcourse.server.console_files import BUILT, is_built
 from tests.browser.chromium import FLAGS, program
 
 QUESTION: Final = "the console in a browser"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bench.harness import Result, median, p99
-from midcourse.core.policy.acts import Called
-from midcourse.monitors.drift import Drift, text_of
-from midcourse.monitors.encoders import Encoder, find_encoder, why_none
+from midcourse.policy.run_activity import Called
+from midcourse.policy.signals.drift import Drift, text_of
+from midcourse.policy.signals.encoders import Encoder, find_encoder, why_none
 
 QUESTION: Final = "drift of an action, p99"
 ACTIONS: Final = 5000
@@ -23,7 +23,7 @@ LONG: Final = Called(
 )
 _LOADING: Final = """
 import time
-from midcourse.monitors.encoders import find_encoder
+from midcourse.policy.signals.encoders import find_encoder
 start = time.perf_counter()
 assert find_encoder()
 print((time.perf_counter() - start) * 1000)

@@ -18,9 +18,20 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from midcourse.monitors import drift
-from midcourse.monitors.drift import GENERAL, WINDOW, Drift, Scale, Scales, Worked, action_text, auc, calibrate, words
-from midcourse.monitors.encoders import Encoder, find_encoder, why_none
+from midcourse.policy.signals import drift
+from midcourse.policy.signals.drift import (
+    GENERAL,
+    WINDOW,
+    Drift,
+    Scale,
+    Scales,
+    Worked,
+    action_text,
+    auc,
+    calibrate,
+    words,
+)
+from midcourse.policy.signals.encoders import Encoder, find_encoder, why_none
 
 DOMAINS: Final[Mapping[str, str]] = {
     "mini_swe": "code",

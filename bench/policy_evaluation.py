@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from bench.harness import Result, median, p99
-from midcourse.core.policy.acts import AnyAct, Begun, Called, Planned, Reported, Rested, SteppedIn, WentOn
-from midcourse.core.policy.decisions import INTERRUPTS
-from midcourse.core.policy.document import Policy
-from midcourse.core.policy.evaluation import evaluate, rules_of
-from midcourse.core.policy.profiles import STANDARD
+from midcourse.core.policy_decision import INTERRUPTS
 from midcourse.core.terms import TaskClass
-from midcourse.monitors.estimates import History
-from midcourse.monitors.oversight import Oversight
+from midcourse.policy.document import Policy
+from midcourse.policy.evaluation import evaluate, rules_of
+from midcourse.policy.profiles import STANDARD
+from midcourse.policy.run_activity import AnyAct, Begun, Called, Planned, Reported, Rested, SteppedIn, WentOn
+from midcourse.policy.signals.calls_left import CallHistory
+from midcourse.policy.signals.run_monitor import RunMonitor
 
 QUESTION: Final = "policy evaluation of an event, p99"
 EVENTS: Final = 20_000
 LONG: Final = 100_000
-HISTORY: Final = History(tuple(range(80, 120)), tuple(float(seconds) for seconds in range(600, 640)))
+HISTORY: Final = CallHistory(tuple(range(80, 120)), tuple(float(seconds) for seconds in range(600, 640)))
 MUST: Final = 100.0
 AIM: Final = 10.0
 KILOBYTES: Final = 4000.0
@@ -95,7 +95,7 @@ def various(count: int) -> Iterator[AnyAct]:
 
 def per_event(case: str, policy: Policy, acts: Iterator[AnyAct], task_class: TaskClass) -> Result:
     """All signals but drift, decision included; the floor is a call that does nothing with the act."""
-    oversight = Oversight(policy, budget=1000.0, history=HISTORY, task_class=task_class)
+    oversight = RunMonitor(policy, budget=1000.0, history=HISTORY, task_class=task_class)
     every = list(acts)
     taken: list[float] = []
     bare: list[float] = []
@@ -129,7 +129,7 @@ def _nothing(act: AnyAct) -> AnyAct:
 
 def one_evaluation() -> Result:
     """``evaluate`` alone, with every signal past its threshold."""
-    oversight = Oversight(STANDARD, history=HISTORY, budget=1.0)
+    oversight = RunMonitor(STANDARD, history=HISTORY, budget=1.0)
     for act in alarming(100):
         oversight.see(act)
     observed, rules = oversight.observed(), rules_of(STANDARD)
@@ -153,7 +153,7 @@ def memory() -> list[Result]:
     """What is held for one session after so many acts, all different; and what another as many add to it."""
     gc.collect()
     tracemalloc.start()
-    oversight = Oversight(STANDARD, budget=1000.0, history=HISTORY)
+    oversight = RunMonitor(STANDARD, budget=1000.0, history=HISTORY)
     before, _ = tracemalloc.get_traced_memory()
     held: list[float] = []
     for number, act in enumerate(various(LONG)):

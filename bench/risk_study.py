@@ -1,7 +1,7 @@
 """Does the combined risk beat a plain one, on tasks it has not seen? And: makes the model that comes with the package.
 
     python -m bench.risk_study RUNS...            prints the table
-    python -m bench.risk_study RUNS... --ship     also writes src/midcourse/monitors/risk_model.json
+    python -m bench.risk_study RUNS... --ship     also writes src/midcourse/policy/signals/risk_model.json
 
 ``RUNS`` are files of recorded runs, the five with both outcomes from ``data/trajectories``. All is cross-validated by
 task, but for the profiles as they are, which have learned nothing. Calibrated thresholds are made from four fifths of
@@ -18,14 +18,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from midcourse.backtest import Score, Verdict, backtest, scored
-from midcourse.backtest.calibrating import calibrate, course_of
-from midcourse.backtest.importers import read_recordings
-from midcourse.backtest.learning import AFTER, SETS, Linear, Run, deal, fit, learn, observe, out_of_fold
-from midcourse.backtest.recordings import Recording
-from midcourse.backtest.training import (
+from midcourse.analysis.backtest import Score, Verdict, backtest, scored
+from midcourse.analysis.backtest.calibration import calibrate, course_of
+from midcourse.analysis.backtest.importers import read_recordings
+from midcourse.analysis.backtest.recordings import Recording
+from midcourse.analysis.backtest.risk_model import (
     TARGET,
-    Judged,
+    ModelScore,
     judge,
     learn_general,
     spread_out,
@@ -33,9 +32,20 @@ from midcourse.backtest.training import (
     thresholds,
     train,
 )
-from midcourse.core.policy.profiles import PROFILES, STANDARD
+from midcourse.analysis.backtest.risk_weights import (
+    AFTER,
+    SETS,
+    Linear,
+    RunFacts,
+    assign_folds,
+    fit,
+    learn,
+    observe,
+    out_of_fold,
+)
 from midcourse.errors import InvalidInput
-from midcourse.monitors.risk import FEATURES, save
+from midcourse.policy.profiles import PROFILES, STANDARD
+from midcourse.policy.signals.risk import FEATURES, save
 
 TARGETS: Final = {
     "mini_swe": 0.13,
@@ -55,15 +65,15 @@ NARROWED: Final = {
 """Coding is told by what it takes, a talk by how it goes, an order by what is asked for, research by its answers."""
 LEAST: Final = 10
 """Two of the sources have fewer than the 20 failures or successes that users' own runs need."""
-SHIPPED: Final = Path(__file__).parents[1] / "src/midcourse/monitors/risk_model.json"
+SHIPPED: Final = Path(__file__).parents[1] / "src/midcourse/policy/signals/risk_model.json"
 
 
-def plain(runs: Sequence[Run]) -> Linear:
+def plain(runs: Sequence[RunFacts]) -> Linear:
     """What anybody would try first."""
     return fit(runs, [list(FEATURES).index(name) for name in SETS["basics"]], 1.0)
 
 
-def row(name: str, how: str, judged: Judged, target: float) -> str:
+def row(name: str, how: str, judged: ModelScore, target: float) -> str:
     """A row of the table."""
     found = zip(judged.effect, judged.intervals, strict=True)
     cells = [f"{value:.2f} ({low:.2f}–{high:.2f})" for value, (low, high) in found]
@@ -104,7 +114,7 @@ def _print(source: str, how: str, score: Score) -> None:
     print(f"| {source} | {how} | {' | '.join(cells)} | |", flush=True)
 
 
-def table(by_source: dict[str, list[Run]], recordings: Sequence[Recording]) -> None:
+def table(by_source: dict[str, list[RunFacts]], recordings: Sequence[Recording]) -> None:
     """The profiles, calibrated thresholds, plain, combined and automatic, source by source."""
     print("| source | risk | false stops | recall | steps saved (of all) | steps saved (mean of runs) |")
     print("|---|---|---|---|---|---|")
@@ -113,7 +123,7 @@ def table(by_source: dict[str, list[Run]], recordings: Sequence[Recording]) -> N
         known = [one for one in recordings if one.source == name and one.outcome != "unknown"]
         as_they_are(known)
         calibrated(known, target)
-        ways: dict[str, tuple[Callable[[Sequence[Run]], Linear], int]] = {
+        ways: dict[str, tuple[Callable[[Sequence[RunFacts]], Linear], int]] = {
             "plain": (plain, 3),
             "combined": (lambda of, n=name, t=target: learn(of, t, NARROWED.get(n, tuple(SETS))), 3),
             "automatic": (lambda of, t=target: learn(of, t), 1),
@@ -124,9 +134,9 @@ def table(by_source: dict[str, list[Run]], recordings: Sequence[Recording]) -> N
         print(f"| {name} | combined, alarm set beforehand | {false:.2f} | {recall:.2f} | {saved:.2f} | |", flush=True)
 
 
-def alarmed(runs: Sequence[Run], target: float, sets: Sequence[str]) -> tuple[float, float, float]:
+def alarmed(runs: Sequence[RunFacts], target: float, sets: Sequence[str]) -> tuple[float, float, float]:
     """False stops, recall and steps saved where the alarm, too, is set before a task is seen: as for new runs."""
-    dealt = deal(runs, 5, 0)
+    dealt = assign_folds(runs, 5, 0)
     stopped = {False: [0, 0], True: [0, 0]}
     steps = [0, 0]
     make = partial(learn, target=target, sets=sets)
@@ -144,7 +154,7 @@ def alarmed(runs: Sequence[Run], target: float, sets: Sequence[str]) -> tuple[fl
     return false, true, steps[0] / steps[1]
 
 
-def elsewhere(by_source: dict[str, list[Run]]) -> None:
+def elsewhere(by_source: dict[str, list[RunFacts]]) -> None:
     """The general model on each source, made, with its alarm, from the others."""
     filled = iter(spread_out(by_source))
     parts = {name: [next(filled) for _ in runs] for name, runs in by_source.items()}
@@ -176,7 +186,7 @@ def main() -> None:
     parser.add_argument("--no-table", action="store_true", help="only the model")
     given = parser.parse_args()
     recordings: list[Recording] = list(read_recordings(given.runs))
-    by_source: dict[str, list[Run]] = {}
+    by_source: dict[str, list[RunFacts]] = {}
     for recording in recordings:
         run = observe(recording, given.after)
         if run is not None:

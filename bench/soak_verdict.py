@@ -13,8 +13,8 @@ from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.session import ENDED
 from midcourse.errors import MidcourseError
 from midcourse.ports.store import Head, Store, every_head
-from midcourse.runtime.loading import load
-from midcourse.runtime.outcomes import decode_outcome
+from midcourse.runtime.command_outcome import decode_outcome
+from midcourse.runtime.session_loader import load
 
 _PAGE: Final = 1000
 

@@ -16,7 +16,7 @@ import midcourse
 from bench import children
 from bench.harness import store_in
 from midcourse.runtime.driver import Driver
-from midcourse.testing.killer import Ledger
+from midcourse.testing.killer import LineLedger
 
 SETTINGS: Final = midcourse.Settings(park_after=3.0, poll=0.5)
 WORDS: Final = ("The ", "work ", "goes ", "on, ", "and ", "so ", "does ", "the ", "talk. ")
@@ -29,7 +29,7 @@ class World:
     """What the bodies of steps touch."""
 
     def __init__(self) -> None:
-        self.ledger: Ledger | None = None
+        self.ledger: LineLedger | None = None
 
     def ran(self, session: str) -> None:
         """Tell the ledger that a call runs now."""
@@ -124,7 +124,7 @@ async def drive(folder: str, name: str) -> None:
     """Drive whatever needs driving until the input ends; answer each line of it with the counts."""
     path = Path(folder)
     logging.basicConfig(level=logging.WARNING, format=f"%(levelname)s {name} %(message)s")
-    world.ledger = Ledger(path / f"ledger-{name}")
+    world.ledger = LineLedger(path / f"ledger-{name}")
     async with midcourse.open(store_in(path), settings=SETTINGS, grace=1.0) as mc:
         samples = asyncio.create_task(_sample(path / f"samples-{name}"))
         assert mc.durability == "power"

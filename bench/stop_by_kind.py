@@ -14,8 +14,8 @@ from typing import Final
 import midcourse
 from bench import floors
 from bench.harness import Result, ask, folder, median, p99, store_in
-from midcourse.runtime.minding import the_minder
-from midcourse.runtime.shells import run_command
+from midcourse.runtime.group_reaper import process_group_reaper
+from midcourse.runtime.shell_commands import run_command
 
 QUESTION: Final = "stop latency by kind of tool, p99"
 KINDS: Final = ("async", "thread that polls", "process", "shell with grandchildren")
@@ -66,7 +66,7 @@ def stamp_in_process(path: str) -> None:
 async def stamp_in_shell(path: str) -> None:
     """By a shell command whose grandchild does it."""
     command = f"{sys.executable} -S -c '{STAMPING}' {path} & wait"
-    await run_command(command, minder=the_minder())
+    await run_command(command, reaper=process_group_reaper())
 
 
 TOOLS: Final = dict(zip(KINDS, (stamp_as_task, stamp_in_thread, stamp_in_process, stamp_in_shell), strict=True))

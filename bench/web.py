@@ -16,12 +16,12 @@ from starlette.routing import Route
 
 import midcourse
 from bench import children, effects, floors
-from midcourse.server import Limits, Server
-from midcourse.server.protocol import PatientProtocol
+from midcourse.server import CallerLimits, Server
+from midcourse.server.http_protocol import PatientProtocol
 
 TOKEN: Final = "mct_the-token-of-the-benches-0000000000000000"
 PATIENT: Final = midcourse.Settings(silent_after=1e6)
-NO_LIMITS: Final = Limits(rate=1e6, burst=1_000_000, streams_each=10_000, streams=10_000)
+NO_LIMITS: Final = CallerLimits(rate=1e6, burst=1_000_000, streams_each=10_000, streams=10_000)
 
 
 @asynccontextmanager

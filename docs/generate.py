@@ -30,11 +30,11 @@ from midcourse.core import events as ev
 from midcourse.core.decisions import TABLE, decide
 from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import CommandId, Position, SessionId, StepId, ask_id, message_id
-from midcourse.core.policy.decisions import Decision, Reason, Unseen, Worth
+from midcourse.core.policy_decision import Decision, Reason, Unseen, Worth
 from midcourse.core.session import ALLOWED_IN, BACK, ENDED, LIVE, TRANSITIONS, Session, Status
 from midcourse.errors import Refused
-from midcourse.policies.schema import schema_json
-from midcourse.server.codes import CODES
+from midcourse.policy.schema import schema_json
+from midcourse.server.problem_codes import CODES
 
 DOCS: Final = Path(__file__).parent
 SOURCE: Final = DOCS.parent / "src" / "midcourse"

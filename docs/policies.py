@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from midcourse.core.policy.checking import IDENTITY, Parameter, parameters, shown, wanted
-from midcourse.core.policy.document import CLASSES, Policy
-from midcourse.core.policy.profiles import PRESETS, PROFILES, STANDARD
-from midcourse.policies.meanings import meaning
+from midcourse.policy.descriptions import meaning
+from midcourse.policy.document import CLASSES, Policy
+from midcourse.policy.profiles import PRESETS, PROFILES, STANDARD
+from midcourse.policy.validation import IDENTITY, Parameter, expected_kind, parameters, shown
 
 Table = Callable[[Iterable[str], Iterable[Iterable[str]]], str]
 LISTED = "signals", "restraint", "classes", "targets", "environments", "artifacts", "agent_asks"
@@ -88,7 +88,7 @@ def _row(parameter: Parameter, values: Iterable[object]) -> list[str]:
 
 
 def _kind(parameter: Parameter) -> str:
-    return wanted(parameter.kind).removesuffix(" or null").partition(" (")[0]
+    return expected_kind(parameter.kind).removesuffix(" or null").partition(" (")[0]
 
 
 def _shown(value: object) -> str:

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Final
 
 import midcourse
-from midcourse.client.whereabouts import whereabouts
+from midcourse.client.server_record import whereabouts
 from midcourse.errors import MidcourseError
 from midcourse.runtime.settings import Settings
+from midcourse.samples.folders import FOLDER as SAMPLES_FOLDER
 from midcourse.samples.models import PACE, PRICES
-from midcourse.samples.places import FOLDER as SAMPLES_FOLDER
 from midcourse.server import Server
+from midcourse.server.launcher import ListenOptions, link_to, listen, run, token_of
 from midcourse.server.logs import configure_logs
-from midcourse.server.running import Place, link_to, listen, run, token_of
 
 ROOT: Final = Path(__file__).parent.parent
 KEPT: Final = Path(".midcourse")
@@ -80,7 +80,7 @@ def _serve(port: int | None) -> None:
     # The steps to try stay on the screen; the file has every line.
     logging.getLogger().handlers[0].setLevel(logging.WARNING)
     token = token_of(KEPT, None)
-    place = Place(folder=KEPT, port=port)
+    place = ListenOptions(folder=KEPT, port=port)
     listening = listen(place, print)
     is_first = not (KEPT / "midcourse.db").exists()
     server = Server(store=f"sqlite:///{KEPT}/midcourse.db", token=token, settings=Settings(prices=PRICES))

@@ -25,7 +25,7 @@ from playwright.sync_api import Browser, Page
 from scripts.outages import take_all
 from tests.browser.chromium import browsing
 from tests.browser.pages import static_files
-from tests.examples.served import Served, served
+from tests.examples.demo_server import Served, served
 
 ROOT: Final = Path(__file__).parent.parent
 IMAGES: Final = ROOT / "docs" / "images"

@@ -36,9 +36,9 @@ from midcourse.errors import (
 from midcourse.ports.bus import Delta
 from midcourse.runtime.agents import Agent, agent
 from midcourse.runtime.calls import current_call
+from midcourse.runtime.model_streams import StreamEnd
 from midcourse.runtime.run import Run
 from midcourse.runtime.settings import Settings
-from midcourse.runtime.streaming import StreamEnd
 from midcourse.runtime.tools import Happened, Tool, Unchanged, tool
 
 __all__ = [

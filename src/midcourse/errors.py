@@ -216,8 +216,8 @@ class Interrupt(Exception):
 
     def __init__(self, reason: str, prompt: str) -> None:
         super().__init__(f"{reason}: {prompt}")
-        self.reason = spelled_out(reason)
-        self.prompt = spelled_out(prompt)
+        self.reason = encodable_text(reason)
+        self.prompt = encodable_text(prompt)
 
 
 class InterruptRequested(BaseException):
@@ -233,15 +233,15 @@ def without_path(error: MidcourseError) -> str:
     return error.message.replace(path, "the store") if path else error.message
 
 
-def words_of(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """What somebody else's exception says, as it can be journaled: whatever it holds, and not endless."""
     try:
         text = str(error)
     except Exception as another:  # noqa: BLE001 - a user's class may fail even at this
         text = f"(its text cannot be made: {type(another).__name__})"
-    return spelled_out(text[:10_000])
+    return encodable_text(text[:10_000])
 
 
-def spelled_out(text: str) -> str:
+def encodable_text(text: str) -> str:
     """``text`` as a journal can hold it. A file name that is not UTF-8, say, comes with halves of surrogate pairs."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from midcourse.bus.memory import MemoryBus
 from midcourse.client import RemoteMidcourse
 from midcourse.client.address import address_of, token_of
-from midcourse.client.wire import Wire
+from midcourse.client.http_connection import HttpConnection
 from midcourse.core.replies import Durability
 from midcourse.errors import InvalidInput, StoreUnavailable
 from midcourse.ports.bus import Bus
@@ -23,13 +23,13 @@ from midcourse.projections.redis import RedisBoard
 from midcourse.runtime.agents import Agent, registered
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.control import Control
-from midcourse.runtime.restoring import Restored, halt_all
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.worker import Worker
 from midcourse.stores.sqlite.memory import MemoryStore
+from midcourse.upkeep.restore import Restored, halt_all
 
 if TYPE_CHECKING:
-    from midcourse.stores.sqlite.upkeep import File
+    from midcourse.stores.sqlite.maintenance import File
 
 KINDS = "Use memory:// or sqlite:///file.db (four slashes for an absolute path: sqlite:////var/lib/runs.db)."
 
@@ -67,7 +67,7 @@ def sqlite_version() -> str:
     Raises:
         StoreUnavailable: it cannot be used.
     """
-    from midcourse.stores.sqlite.opening import usable_version
+    from midcourse.stores.sqlite.connection import usable_version
 
     return usable_version()
 
@@ -78,9 +78,9 @@ def compact(path: Path) -> tuple[int, int]:
     Raises:
         StoreUnavailable: there is none, or somebody uses it all the time.
     """
-    from midcourse.stores.sqlite import upkeep
+    from midcourse.stores.sqlite import maintenance
 
-    return upkeep.compact(path)
+    return maintenance.compact(path)
 
 
 def back_up(path: Path, to: Path, progress: Callable[[int, int], None]) -> int:
@@ -89,9 +89,9 @@ def back_up(path: Path, to: Path, progress: Callable[[int, int], None]) -> int:
     Raises:
         InvalidInput: there is such a file. StoreUnavailable: there is no such store. Damaged: the copy is not whole.
     """
-    from midcourse.stores.sqlite import upkeep
+    from midcourse.stores.sqlite import maintenance
 
-    return upkeep.back_up(path, to, SystemClock().now(), progress)
+    return maintenance.back_up(path, to, SystemClock().now(), progress)
 
 
 async def restore(backup: Path, to: Path, progress: Callable[[str, int, int], None]) -> Restored:
@@ -101,12 +101,12 @@ async def restore(backup: Path, to: Path, progress: Callable[[str, int, int], No
         InvalidInput: there is a store already.
         StoreUnavailable: there is no such backup, or no room for it. Damaged: it is not whole.
     """
-    from midcourse.stores.sqlite import upkeep
+    from midcourse.stores.sqlite import maintenance
 
-    made_at = await asyncio.to_thread(upkeep.backup_time, backup)
-    part = upkeep.aside(to)
+    made_at = await asyncio.to_thread(maintenance.backup_time, backup)
+    part = maintenance.staging_path(to)
     try:
-        await asyncio.to_thread(upkeep.unpack, backup, part, lambda done, every: progress("copied", done, every))
+        await asyncio.to_thread(maintenance.unpack, backup, part, lambda done, every: progress("copied", done, every))
         control = await open_control(
             f"sqlite:///{part}", durability="power", drives=False, settings=Settings(), agents={}, redis=""
         )
@@ -114,9 +114,9 @@ async def restore(backup: Path, to: Path, progress: Callable[[str, int, int], No
             restored = await halt_all(control, made_at, lambda done, every: progress("halted", done, every))
         finally:
             await control.worker.close(0.0)
-        upkeep.settle(part, to)
+        maintenance.settle(part, to)
     finally:
-        upkeep.clear_away(part)
+        maintenance.remove_staged(part)
     return restored
 
 
@@ -126,9 +126,9 @@ def examine(path: Path, *, deep: bool) -> "File":
     Raises:
         StoreUnavailable: there is none. Damaged: it cannot be read.
     """
-    from midcourse.stores.sqlite import upkeep
+    from midcourse.stores.sqlite import maintenance
 
-    return upkeep.examine(path, deep=deep)
+    return maintenance.examine(path, deep=deep)
 
 
 async def try_redis(url: str) -> str:
@@ -198,4 +198,4 @@ def open_remote(url: str | None, token: str | None, *, patience: float, clock: C
     Raises:
         InvalidInput: that is no address, or no token; or httpx2 is not installed.
     """
-    return RemoteMidcourse(Wire(address_of(url), token_of(token), clock or SystemClock(), patience))
+    return RemoteMidcourse(HttpConnection(address_of(url), token_of(token), clock or SystemClock(), patience))

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from midcourse.backtest import Notice, Recording, backtest, read_recordings, recording_of
+from midcourse.analysis.backtest import Notice, Recording, backtest, read_recordings, recording_of
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded
 from midcourse.core.ids import InterventionId, Position, StepId
-from midcourse.core.policy.acts import Begun, Called, Ended, Rested, Said, SteppedIn, WentOn
-from midcourse.core.policy.decisions import Decision
+from midcourse.core.policy_decision import Decision
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput
+from midcourse.policy.run_activity import Begun, Called, Ended, Rested, Said, SteppedIn, WentOn
 
 DATA = Path(__file__).with_name("data")
 

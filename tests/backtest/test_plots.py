@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from midcourse.backtest import Backtest, backtest
-from midcourse.backtest.plots import draw
-from midcourse.backtest.tables import remarks, tables
+from midcourse.analysis.backtest import Backtest, backtest
+from midcourse.analysis.backtest.plots import draw
+from midcourse.analysis.backtest.tables import remarks, tables
 from midcourse.errors import InvalidInput
 
 DATA = Path(__file__).with_name("data")

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midcourse.backtest import Recording, backtest, read_recordings, replay
-from midcourse.backtest.recordings import Recorder
-from midcourse.core.policy.acts import AnyAct, Begun, Called, Said
-from midcourse.core.policy.decisions import Decision, Level
-from midcourse.core.policy.document import Policy
-from midcourse.core.policy.profiles import BUILT_IN, STANDARD
+from midcourse.analysis.backtest import Recording, backtest, read_recordings, replay
+from midcourse.analysis.backtest.recordings import Recorder
+from midcourse.core.policy_decision import Decision, Level
 from midcourse.errors import InvalidInput
-from midcourse.monitors.oversight import Oversight
+from midcourse.policy.document import Policy
+from midcourse.policy.profiles import BUILT_IN, STANDARD
+from midcourse.policy.run_activity import AnyAct, Begun, Called, Said
+from midcourse.policy.signals.run_monitor import RunMonitor
 
 DATA = Path(__file__).with_name("data")
 
@@ -161,7 +161,7 @@ def test_the_standard_policy_stops_a_run_of_errors_and_leaves_a_good_one_alone()
 def test_a_backtest_decides_what_the_oversight_decides(policy: Policy) -> None:
     """Seen act by act, without a backtest's help, the first interruption is the same one."""
     for run in fixture().values():
-        oversight = Oversight(policy, asks=False)
+        oversight = RunMonitor(policy, asks=False)
         expected: Decision | None = None
         for act in run.acts:
             while act.at is not None and (due := oversight.due()) is not None and due < act.at and expected is None:
@@ -170,7 +170,7 @@ def test_a_backtest_decides_what_the_oversight_decides(policy: Policy) -> None:
             if expected is None:
                 decision = oversight.see(act)
                 expected = decision if decision is not None and decision.interrupts else None
-        assert replay(run, Oversight(policy, asks=False)).decision == expected
+        assert replay(run, RunMonitor(policy, asks=False)).decision == expected
 
 
 @given(st.permutations(list(range(5))))
@@ -196,7 +196,7 @@ def test_what_an_agent_would_have_asked_by_itself_is_not_counted() -> None:
     recorder.begin()
     recorder.called(Called(kind="tool", name="t", error="AuthenticationError", detail="401: no API key"))
     run = recorder.done(source="s", run_id="r", outcome="success")
-    asked = replay(run, Oversight(STANDARD))
+    asked = replay(run, RunMonitor(STANDARD))
     assert asked.level == "ask"
     assert not backtest("standard", [run]).verdicts[0].is_stopped
 
@@ -272,8 +272,8 @@ def test_drift_is_measured_when_it_is_asked_for() -> None:
 
 
 def test_where_no_encoder_is_installed_drift_is_named_as_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("midcourse.monitors.encoders.find_encoder", lambda: None)
-    monkeypatch.setattr("midcourse.monitors.encoders.why_none", lambda: "no encoder is installed")
+    monkeypatch.setattr("midcourse.policy.signals.encoders.find_encoder", lambda: None)
+    monkeypatch.setattr("midcourse.policy.signals.encoders.why_none", lambda: "no encoder is installed")
     tried = backtest("standard", fixture().values(), drift=True)
     assert "no encoder is installed" in tried.notices[0].sentence
     (stopped,) = (one for one in tried.verdicts if one.decision is not None)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midcourse.backtest import Backtest, Tried, Verdict, scored
-from midcourse.backtest.recordings import Outcome
-from midcourse.backtest.scores import class_of, doing_nothing, score
-from midcourse.core.policy.decisions import Decision, Reason
-from midcourse.core.policy.profiles import STANDARD
+from midcourse.analysis.backtest import Backtest, PolicyResult, Verdict, scored
+from midcourse.analysis.backtest.recordings import Outcome
+from midcourse.analysis.backtest.scores import class_of, doing_nothing, score
+from midcourse.core.policy_decision import Decision, Reason
+from midcourse.policy.profiles import STANDARD
 
 
 def verdict(outcome: Outcome = "failure", stopped: int | None = None, *, steps: int = 10, **fields: Any) -> Verdict:
@@ -186,8 +186,8 @@ def test_every_rate_is_a_share_or_null_with_a_reason(verdicts: list[Verdict]) ->
 
 
 def test_the_document_has_the_first_policys_figures_on_top() -> None:
-    tried = Tried(policy=STANDARD, verdicts=EIGHT, scores=scored(EIGHT))
-    nothing = Tried(policy=STANDARD, verdicts=EIGHT, scores=scored(doing_nothing(EIGHT)))
+    tried = PolicyResult(policy=STANDARD, verdicts=EIGHT, scores=scored(EIGHT))
+    nothing = PolicyResult(policy=STANDARD, verdicts=EIGHT, scores=scored(doing_nothing(EIGHT)))
     document = Backtest(policies={"p@1": tried, "q@1": nothing}, baseline=nothing.scores).to_json()
     assert document["sources"] == document["policies"]["p@1"]["sources"]
     assert document["sources"]["s"]["recall"] == 0.5

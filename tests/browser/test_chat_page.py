@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import browsing
-from tests.browser.cutting import cutting
+from tests.browser.cut_connection import cutting
 from tests.browser.pages import ChatPage, static_files
+from tests.examples.demo_server import Served, free_port, served
 from tests.examples.expected import ROOT
-from tests.examples.served import Served, free_port, served
 
 pytestmark = pytest.mark.timeout(180)
 CLEAN = "Clean the contacts, only duplicates"

@@ -9,8 +9,8 @@ from playwright.sync_api import Route, expect
 
 from tests.browser.chromium import browsing
 from tests.console.pages import link_for
+from tests.examples.demo_server import served
 from tests.examples.expected import ROOT
-from tests.examples.served import served
 from tests.examples.test_examples import blocks
 
 PAGE = ROOT / "docs" / "how-to" / "follow-events.md"

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import browsing
 from tests.browser.pages import static_files
+from tests.examples.demo_server import Served, served
 from tests.examples.expected import ROOT
-from tests.examples.served import Served, served
 
 pytestmark = pytest.mark.timeout(180)
 FOLDER = ROOT / "examples" / "handle"

@@ -8,8 +8,8 @@ import pytest
 
 from tests.browser.chromium import browsing
 from tests.console.pages import link_for
-from tests.examples.served import served
-from tests.server.stripping import stripping
+from tests.examples.demo_server import served
+from tests.server.prefix_proxy import stripping
 
 ROOT = "/tools/mid-course"
 

@@ -18,7 +18,7 @@ from midcourse import Midcourse, MidcourseError, Reply, Scope, SessionHandle
 from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.session import OpenAsk, Session
 from midcourse.ports.store import Head
-from midcourse.runtime.settling import DID_NOT, HAPPENED
+from midcourse.runtime.call_recovery import DID_NOT, HAPPENED
 from tests.chaos import agents
 from tests.chaos.agents import Course
 from tests.chaos.commands import Commands

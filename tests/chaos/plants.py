@@ -7,11 +7,11 @@ from typing import Any, Final
 from midcourse.core import agent_rights, decisions, pauses
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.effects import Act, next_act
+from midcourse.core.effects import RecoveryAction, next_act
 from midcourse.core.ids import StepId
 from midcourse.core.session import Status
+from midcourse.runtime.call_recovery import CallRecovery
 from midcourse.runtime.driver import Driver
-from midcourse.runtime.settling import Settling
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ def _answer_stops_worker() -> None:
                     call = self._journal.session.calls.get(step)
                     if call is None or not call.end:
                         return "settled"
-                    act = next_act(self._journal.session, call, self._around.clock.now())
+                    act = next_act(self._journal.session, call, self._ctx.clock.now())
                 if act.do == "close" and asks and call.effect == "irreversible":
-                    act = Act("ask")
+                    act = RecoveryAction("ask")
                 elif act.do == "close" and asks and call.effect == "reversible" and call.undo != "done":
-                    act = Act("give_up")
+                    act = RecoveryAction("give_up")
                 match act.do:
                     case "wait" | "probe" if self._gate.draining:
                         return "settled"
@@ -65,7 +65,7 @@ def _answer_stops_worker() -> None:
             self.active.pop(step, None)
             self._moved()
 
-    Settling.settle = settle  # pyright: ignore[reportAttributeAccessIssue]
+    CallRecovery.settle = settle  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _queued_child_waits() -> None:

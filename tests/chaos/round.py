@@ -21,8 +21,8 @@ from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.session import ENDED
 from midcourse.ports.store import Store
-from midcourse.runtime.loading import read_events
-from midcourse.runtime.settling import DID_NOT, HAPPENED
+from midcourse.runtime.call_recovery import DID_NOT, HAPPENED
+from midcourse.runtime.session_loader import read_events
 from midcourse.wiring import open_store
 from tests.chaos import commands, remote
 from tests.chaos.commands import Commands

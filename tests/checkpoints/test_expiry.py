@@ -11,7 +11,7 @@ from midcourse.core import events as ev
 from midcourse.core.codec import inline
 from midcourse.core.commands import Answer, encode_command
 from midcourse.core.ids import CommandId, SessionId
-from tests.checkpoints.opening import Skipping, held, opened
+from tests.checkpoints.programs import Skipping, held, opened
 from tests.promises.harness import Place, Tool, history, types, until, until_status
 
 LONG = 3600.0

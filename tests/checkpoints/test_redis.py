@@ -16,7 +16,7 @@ from midcourse.adapters.yaml_agents import load_agents
 from midcourse.projections.checkpoints import GAP
 from tests.checkpoints import agents
 from tests.checkpoints.agents import READABLE, TTL, asker, look_up
-from tests.checkpoints.opening import Skipping, held, opened
+from tests.checkpoints.programs import Skipping, held, opened
 from tests.checkpoints.servers import Server, has_status, is_asking
 from tests.promises.harness import Place, Tool, until, until_status
 

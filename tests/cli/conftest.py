@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from midcourse.cli.main import build
 from midcourse.runtime.settings import Settings
 from tests.cli.stories import tell
-from tests.client.serving import serving
+from tests.client.live_server import serving
 
 
 @dataclass(frozen=True)

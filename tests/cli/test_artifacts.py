@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from midcourse.core.artifacts import Told
-from midcourse.runtime.artifacts import ARTIFACTS, artifact_items
+from midcourse.policy.artifact_shelf import ARTIFACTS, artifact_items
+from midcourse.policy.artifacts import ArtifactReported
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 from tests.cli.conftest import Command
@@ -17,8 +17,10 @@ def store(tmp_path: Path) -> str:
     """Two things that an agent made, one of them documented."""
     where = f"sqlite:///{tmp_path}/runs.db"
     now = SystemClock().now()
-    bare = Told(name="notes.md", session="sess_1", agent="writer", position=3, made_at=now - 60)
-    told = Told(name="report.md", session="sess_2", agent="writer", position=3, made_at=now, documentation="of May")
+    bare = ArtifactReported(name="notes.md", session="sess_1", agent="writer", position=3, made_at=now - 60)
+    told = ArtifactReported(
+        name="report.md", session="sess_2", agent="writer", position=3, made_at=now, documentation="of May"
+    )
 
     async def fill() -> None:
         opened = await open_store(where)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from midcourse.monitors.risk import Domain, Model, Stated, load, save
+from midcourse.policy.signals.risk import Domain, RiskModel, Stated, load, save
 from tests.cli.conftest import Command
 
 DATA = Path(__file__).parent.parent / "backtest" / "data"
@@ -130,14 +130,14 @@ def model(folder: Path) -> Path:
         offset=-2.0, weights={"errors": (0.0, 5.0)}, target=0.1, alarms={0.1: 0.5}, runs=9, failures=3, stated=stated
     )
     never = Domain(offset=-9.0, weights={}, target=0.1, alarms={0.1: 0.9}, runs=9, failures=3, stated=stated)
-    save(Model(domains={"general": never, "fixer": often, "desk": never}), folder / "risk.json")
+    save(RiskModel(domains={"general": never, "fixer": often, "desk": never}), folder / "risk.json")
     return folder / "risk.json"
 
 
 def test_the_risk_is_switched_on_before_the_files(
     midcourse: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midcourse.monitors.risk.shipped", lambda: load(model(folder)))
+    monkeypatch.setattr("midcourse.policy.signals.risk.shipped", lambda: load(model(folder)))
     done = midcourse("policy", "backtest", "--policy", "standard", "--risk", RUNS, "--format", "json")
     assert done.code == 0, done.err
     document = done.json()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 import midcourse as package
-from midcourse.cli.words import spent
+from midcourse.cli.status_text import spent
 from midcourse.samples.catalog import SAMPLES, Sample
 from tests.cli.conftest import Command
 from tests.promises.harness import until_status

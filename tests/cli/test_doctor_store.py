@@ -20,11 +20,11 @@ from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import entomb
 from midcourse.core.ids import SessionId, SwitchId
 from midcourse.core.switches import Scope, Switch
-from midcourse.core.webhooks import Delivery, Webhook
+from midcourse.people.outbox import Outbox
+from midcourse.people.webhooks import Delivery, Webhook
 from midcourse.ports.store import Head, Store
+from midcourse.runtime.active_switches import ActiveSwitches
 from midcourse.runtime.clock import SystemClock
-from midcourse.runtime.outbox import Outbox
-from midcourse.runtime.standing import Standing
 from midcourse.stores.sqlite.rows import encode_head
 from midcourse.wiring import open_store
 from tests.cli.conftest import Command
@@ -166,7 +166,7 @@ def test_a_kill_switch_that_stands_is_told_of(midcourse: Command) -> None:
     async def throw(store: Store) -> None:
         switch = Switch(id=SwitchId("ks_1"), scope=Scope("agent", "mailer"), reason="loops", by="ann", at=1.0)
         entry = AuditEntry(session=SessionId(""), by="ann", role="operate", action="kill_switch.throw")
-        await Standing(store).keep(switch, entry)
+        await ActiveSwitches(store).keep(switch, entry)
 
     on_the_store(throw)
     assert "mailer" in found(midcourse, "kill switch")["detail"]

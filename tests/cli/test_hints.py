@@ -46,9 +46,9 @@ def test_the_store_may_be_named_by_the_environment(
 
 
 def test_the_operators_token_is_never_beside_the_users_database(midcourse: Command, named: Path) -> None:
-    from midcourse.cli.opening import Target, server_folder, token_file
     from midcourse.cli.serve import _folder_of  # pyright: ignore[reportPrivateUsage]
-    from midcourse.server.running import token_of
+    from midcourse.cli.target import Target, server_folder, token_file
+    from midcourse.server.launcher import token_of
 
     before = {path.name for path in named.iterdir()}
     token_of(_folder_of(STORE), None)

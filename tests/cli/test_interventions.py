@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import midcourse as package
-from midcourse.core.policy.restraint import Alarm
-from midcourse.runtime.interventions import INTERVENTIONS, alarm_items
+from midcourse.core.policy_decision import Alarm
+from midcourse.policy.intervention_shelf import INTERVENTIONS, alarm_items
 from tests.cli.conftest import Command
-from tests.client.serving import TOKEN
+from tests.client.live_server import TOKEN
 
 GOAL = "Read the twelve reports in the folder and write one page about churn in Q3"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import midcourse as package
-from midcourse.cli.words import SHAPES, ago, expiry_words, span, spent
+from midcourse.cli.status_text import SHAPES, ago, expiry_words, span, spent
 from midcourse.core.session import Status
 from tests.cli.conftest import Command, in_a_process
 from tests.cli.stories import UMLAUT

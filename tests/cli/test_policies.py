@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from midcourse.core.policy.profiles import BUILT_IN, STANDARD
-from midcourse.policies import load_policy, schema
+from midcourse.policy import load_policy, schema
+from midcourse.policy.profiles import BUILT_IN, STANDARD
 from tests.cli.conftest import Command
 from tests.examples.expected import ROOT, assert_prints
 from tests.examples.test_examples import blocks
-from tests.server.serving import TOKEN, Running, serving
+from tests.server.live_server import TOKEN, Running, serving
 
 MINE = "policy: mine\nextends: conservative\nsignals:\n  cost: {warn: 2}\n"
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from midcourse.reports.report import Report
-from midcourse.reports.review import review
+from midcourse.analysis.reports.report import Report
+from midcourse.analysis.reports.review import review
 from midcourse.wiring import open_store
 from tests.cli.conftest import Command
 from tests.reports.recorded_fleet import recorded_fleet
 from tests.reports.stores import keep
 from tests.reports.test_review import labelled
-from tests.server.serving import TOKEN, serving
+from tests.server.live_server import TOKEN, serving
 
 LONG = ("--since", "99999d")
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import midcourse
-from midcourse.cli.words import situation
+from midcourse.cli.status_text import situation
 from midcourse.core.events import StepRetrying
 from tests.promises.harness import Place, resumable, until
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.examples.served import Served, free_port, served, surroundings
+from tests.examples.demo_server import Served, free_port, served, surroundings
 
 pytestmark = pytest.mark.timeout(180)
 GIVEN = "a-token-that-somebody-gave"

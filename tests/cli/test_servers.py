@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.cli.conftest import Command
-from tests.client.serving import TOKEN
+from tests.client.live_server import TOKEN
 
 
 def keep_token(folder: Path) -> None:
@@ -53,7 +53,7 @@ def test_where_the_token_comes_from(midcourse: Command, server: str, folder: Pat
 
 
 def test_the_kept_token_is_sent_to_no_other_machine(folder: Path) -> None:
-    from midcourse.cli.opening import Target, token_for
+    from midcourse.cli.target import Target, token_for
 
     keep_token(folder)
     assert token_for(Target(), "http://127.0.0.1:8420") == TOKEN

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from midcourse.client.whereabouts import Whereabouts, write_down
+from midcourse.client.server_record import Whereabouts, write_down
 from tests.cli.conftest import Command
 from tests.cli.test_servers import TOKEN, keep_token
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import midcourse as package
-from midcourse.cli.words import reply_words
+from midcourse.cli.status_text import reply_words
 from midcourse.core.events import StepKind
 from midcourse.core.ids import SessionId, StepId
 from midcourse.core.replies import Reply, RunningCall

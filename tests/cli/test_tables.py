@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from midcourse.cli.printing import say, say_as_it_is, say_wrapped, show_table
+from midcourse.cli.printer import print_lines, print_verbatim, print_wrapped, show_table
 from tests.cli.conftest import Command
 
 HEADER = ("class", "interrupted (target)", "by whom", "why")
@@ -47,15 +47,15 @@ def test_a_sentence_is_broken_between_words_and_a_pipe_gets_all_of_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")
-    say_wrapped("until it was decided, undone or re-begun", indent=2)
+    print_wrapped("until it was decided, undone or re-begun", indent=2)
     assert capsys.readouterr().out == "  until it was\n  decided, undone or\n  re-begun\n"
     monkeypatch.delenv("COLUMNS")
-    say_wrapped("until it was decided, undone or re-begun")
+    print_wrapped("until it was decided, undone or re-begun")
     assert capsys.readouterr().out == "until it was decided, undone or re-begun\n"
 
 
 def said(capsys: pytest.CaptureFixture[str], *lines: str, hang: int = 0) -> list[str]:
-    say(*lines, hang=hang)
+    print_lines(*lines, hang=hang)
     return capsys.readouterr().out.splitlines()
 
 
@@ -67,7 +67,7 @@ def test_what_goes_on_below_stands_as_far_in_as_it_began_and_hangs(
     assert said(capsys, "one two", "", "three\n  four") == ["one two", "", "three", "  four"]
     path = "sqlite:////a/path/that/fits/nowhere.db"
     assert said(capsys, f"It is {path} and no other") == [f"It is {path}", "and no other"]
-    say_as_it_is("signals: {drift: {warn: 0.5}}")
+    print_verbatim("signals: {drift: {warn: 0.5}}")
     assert capsys.readouterr().out == "signals: {drift: {warn: 0.5}}\n"
 
 

@@ -11,8 +11,8 @@ import pytest
 import midcourse
 from midcourse.core.audit_export import verify
 from midcourse.core.session import Session
-from midcourse.server.views import BOOKKEEPING
-from tests.client.serving import FETCHING, TOKEN, both, fetcher, held, serving
+from midcourse.server.to_json import BOOKKEEPING
+from tests.client.live_server import FETCHING, TOKEN, both, fetcher, held, serving
 
 Wish = Callable[[Any], Awaitable[object]]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from midcourse.client import RemoteMidcourse
-from midcourse.core.artifacts import Told
 from midcourse.errors import InvalidInput, Refused, SessionNotFound
-from midcourse.runtime.artifacts import ARTIFACTS, artifact_items
-from tests.client.serving import both
+from midcourse.policy.artifact_shelf import ARTIFACTS, artifact_items
+from midcourse.policy.artifacts import ArtifactReported
+from tests.client.live_server import both
 
 
 async def asking(mc: RemoteMidcourse, name: str) -> None:
@@ -39,7 +39,7 @@ async def test_artifacts_are_the_same_values_as_on_an_open_store_and_can_be_revi
     async with both(tmp_path) as (here, mc):
         assert await mc.artifacts() == []
         await asking(mc, "sess_1")
-        made = Told(name="a/b c.md", session="sess_1", agent="served-asker", position=2, made_at=1.0)
+        made = ArtifactReported(name="a/b c.md", session="sess_1", agent="served-asker", position=2, made_at=1.0)
         await here._worker.store.shelve(ARTIFACTS, artifact_items(made))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
         [found] = await mc.artifacts(session="sess_1", due=True)
         assert (found.name, found.documentation, found.due_at) == ("a/b c.md", "", 1.0)

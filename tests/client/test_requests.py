@@ -9,7 +9,7 @@ import pytest
 import midcourse
 from midcourse import errors
 from midcourse.core.session import Status
-from tests.client.scripted import HANG_UP, SESSION, Asked, problem, reply, said, scripted, session
+from tests.client.scripted_server import HANG_UP, SESSION, Asked, problem, reply, said, scripted, session
 
 TOKEN = "mct_0123456789abcdef"
 

@@ -14,7 +14,18 @@ from midcourse.core.ids import Position, StepId
 from midcourse.core.session import Status
 from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
-from tests.client.scripted import LINGER, SESSION, Answer, Scripted, frame, problem, said, scripted, session, stream
+from tests.client.scripted_server import (
+    LINGER,
+    SESSION,
+    Answer,
+    Scripted,
+    frame,
+    problem,
+    said,
+    scripted,
+    session,
+    stream,
+)
 
 TEXTS = ("plain", "täglich 日本 🚲", "two\nlines\r\nand\u2028more", 'quoted "x" \\ :id: 7', "")
 

@@ -7,16 +7,16 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 
 import midcourse
-from midcourse.server import Limits
-from midcourse.server.pages import is_built
+from midcourse.server import CallerLimits
+from midcourse.server.console_files import is_built
 from tests.browser.chromium import browsing
 from tests.console.agents import AGENTS, GATES
 from tests.console.pages import Api, Window, let_in
-from tests.server.serving import Running, serving
+from tests.server.live_server import Running, serving
 
 SECONDS = 30_000.0
 SETTINGS = midcourse.Settings(poll=0.05)
-LIMITS = Limits(rate=10_000, burst=10_000)
+LIMITS = CallerLimits(rate=10_000, burst=10_000)
 
 Opening = Callable[..., Window]
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from midcourse.core.ids import Epoch, Position, SessionId, WorkerId
 from midcourse.ports.store import Append, Creation, Head, Store
-from midcourse.testing.store_promises.given import rows
+from midcourse.testing.store_promises.fixtures import rows
 from midcourse.wiring import open_store
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import httpx2
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.console.agents import goal
-from tests.server.serving import TOKEN
+from tests.server.live_server import TOKEN
 
 GUARD: Final = 550.0
 """Milliseconds after which a slot whose meaning has just changed takes a press: the guard, and a little."""

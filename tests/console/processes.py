@@ -15,10 +15,10 @@ from typing import Final
 import uvicorn
 
 import midcourse
-from midcourse.server import Limits, Server
-from midcourse.server.protocol import PatientProtocol
+from midcourse.server import CallerLimits, Server
+from midcourse.server.http_protocol import PatientProtocol
 from tests.console.agents import AGENTS
-from tests.server.serving import TOKEN
+from tests.server.live_server import TOKEN
 
 ROOT: Final = Path(__file__).parents[2]
 _HOLD: Final = """
@@ -101,7 +101,7 @@ def main(store: str, port: int, *options: str) -> None:
         drive="watches" not in options,
         durability="process",
         settings=midcourse.Settings(poll=0.05, unreachable_after=0.5),
-        limits=Limits(rate=10_000, burst=10_000),
+        limits=CallerLimits(rate=10_000, burst=10_000),
         grace=1.0,
     )
     listening = socket.create_server(("127.0.0.1", port))

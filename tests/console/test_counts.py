@@ -11,10 +11,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from midcourse.core.events import ReceiptLine, Recorded, decode_record
-from midcourse.core.receipt import Ledger, tally
+from midcourse.core.receipt import EffectLedger, tally
 from tests.console.agents import GATES, goal
 from tests.console.pages import GUARD, Api, Window, started, until
-from tests.server.serving import TOKEN
+from tests.server.live_server import TOKEN
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -32,7 +32,7 @@ def counted(lines: Sequence[dict[str, Any]]) -> str:
 
 def journaled(api: Api, session: str) -> str:
     """What the whole journal comes to."""
-    ledger = Ledger()
+    ledger = EffectLedger()
     for sent in api.events(session):
         event = {"type": f"{sent['type']}@{sent['version']}", **sent["data"]}
         record = decode_record(msgspec.json.encode({"at": sent["at"], "event": event}))

@@ -12,7 +12,7 @@ from tests.console.agents import AGENTS, GATES, goal
 from tests.console.conftest import LIMITS, SETTINGS
 from tests.console.hostile import STYLES
 from tests.console.pages import Api, RunPage, until
-from tests.server.serving import TOKEN, Running, serving
+from tests.server.live_server import TOKEN, Running, serving
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -10,7 +10,7 @@ from tests.console.agents import GATES, goal
 from tests.console.conftest import LIMITS, SETTINGS, Opening
 from tests.console.fleets import Elsewhere, elsewhere
 from tests.console.pages import GUARD, PHONE, Api, Window, standstill, until
-from tests.server.serving import Running, serving
+from tests.server.live_server import Running, serving
 
 pytestmark = pytest.mark.timeout(180)
 MANY = 2000

@@ -9,11 +9,11 @@ from playwright.sync_api import expect
 
 from midcourse.runtime.settings import Settings
 from midcourse.samples import churn_memo
+from midcourse.samples.folders import FOLDER
 from midcourse.samples.models import PACE, PRICES
-from midcourse.samples.places import FOLDER
 from tests.console.conftest import LIMITS, Opening
 from tests.console.pages import Api, RunPage
-from tests.server.serving import Running, serving
+from tests.server.live_server import Running, serving
 
 pytestmark = pytest.mark.timeout(180)
 

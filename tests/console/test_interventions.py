@@ -12,7 +12,7 @@ from tests.console.conftest import LIMITS, SETTINGS, Opening
 from tests.console.pages import GUARD, PHONE, Api, RunPage, Window, until
 from tests.console.test_accessible import AXE, THEMES, grave
 from tests.console.test_phone import hit_by_a_finger
-from tests.server.serving import Running, serving
+from tests.server.live_server import Running, serving
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Route, expect
 
 from tests.console.agents import GATES, goal
 from tests.console.pages import Api, RunPage, Window, link_for, started, until
-from tests.server.serving import Running
+from tests.server.live_server import Running
 
 pytestmark = pytest.mark.timeout(180)
 

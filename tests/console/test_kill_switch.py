@@ -12,7 +12,7 @@ from tests.console.conftest import LIMITS, SETTINGS, Opening
 from tests.console.fleets import elsewhere
 from tests.console.pages import GUARD, Api, Window, until
 from tests.console.test_accessible import AXE, THEMES, grave
-from tests.server.serving import Running, serving
+from tests.server.live_server import Running, serving
 
 pytestmark = pytest.mark.timeout(240)
 

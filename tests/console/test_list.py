@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.console.agents import GATES, goal, quick
 from tests.console.conftest import LIMITS, SETTINGS, Opening
 from tests.console.pages import Api, Window
-from tests.server.serving import Running, serving
+from tests.server.live_server import Running, serving
 
 pytestmark = pytest.mark.timeout(180)
 

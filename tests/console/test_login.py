@@ -20,7 +20,7 @@ from midcourse.server.logins import CODE_SECONDS, SESSION_SECONDS
 from tests.console.agents import AGENTS, goal
 from tests.console.conftest import LIMITS, SETTINGS
 from tests.console.pages import Api, Window, let_in, link_for
-from tests.server.serving import TOKEN, Running, serving
+from tests.server.live_server import TOKEN, Running, serving
 
 pytestmark = pytest.mark.timeout(180)
 SECRET = re.compile(r"mc[tlbp]_[\w-]+")

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 import midcourse
-from midcourse.client.bodies import WireEvent, event_of
-from midcourse.server.views import encoded
+from midcourse.client.response_bodies import WireEvent, event_of
+from midcourse.server.to_json import encoded
 from tests.unit.core.stories import in_status
 
 pytestmark = pytest.mark.timeout(180)

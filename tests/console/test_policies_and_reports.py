@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from midcourse.reports.words import seconds
+from midcourse.analysis.reports.number_format import seconds
 from midcourse.runtime.clock import SystemClock
-from midcourse.server.pages import is_built
+from midcourse.server.console_files import is_built
 from midcourse.wiring import open_store
 from tests.console.agents import quick
 from tests.console.conftest import LIMITS, SETTINGS, Opening
@@ -19,7 +19,7 @@ from tests.console.test_phone import hit_by_a_finger, sheets_fit
 from tests.reports.recorded_fleet import recorded_fleet
 from tests.reports.recordings import FAILED, SUCCEEDED, fill
 from tests.reports.stores import keep
-from tests.server.serving import Running, serving
+from tests.server.live_server import Running, serving
 
 pytestmark = pytest.mark.timeout(180)
 

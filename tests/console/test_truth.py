@@ -20,7 +20,7 @@ from tests.console.conftest import LIMITS, SETTINGS, Opening
 from tests.console.pages import GUARD, PHONE, Api, Window, until
 from tests.reports.journals import Journal
 from tests.reports.stores import keep
-from tests.server.serving import TOKEN, Running, serving
+from tests.server.live_server import TOKEN, Running, serving
 
 pytestmark = pytest.mark.timeout(180)
 LEFT: Final = "sess_left_alone"

@@ -11,8 +11,8 @@ from playwright.sync_api import BrowserContext, Route, expect
 from tests.console.agents import GATES
 from tests.console.conftest import Opening
 from tests.console.pages import Api, RunPage, Window, started, until
-from tests.examples.served import free_port
-from tests.server.alone import Alone, alone
+from tests.examples.demo_server import free_port
+from tests.server.server_process import Alone, alone
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -7,12 +7,12 @@ from collections import Counter
 from pathlib import Path
 
 import midcourse
-from tests.control.draining import AGENT, SESSIONS, STEPS
+from tests.control.drain_program import AGENT, SESSIONS, STEPS
 
 
 async def _program(folder: Path) -> asyncio.subprocess.Process:
     program = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.control.draining", str(folder), stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "tests.control.drain_program", str(folder), stdout=asyncio.subprocess.PIPE
     )
     assert program.stdout is not None
     assert (await program.stdout.readline()).strip() == b"working"

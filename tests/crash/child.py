@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, cast
 
 import midcourse
-from midcourse.testing.killer import Killer, Ledger, When
+from midcourse.testing.killer import Killer, LineLedger, When
 from midcourse.wiring import open_store
 from tests.crash.effects import site
 from tests.crash.scenarios import GOAL, SCENARIOS, SESSION, Client, ledger_of, world
@@ -32,7 +32,7 @@ async def live(name: str, folder: Path, at: int, when: When) -> None:
     agent = scenario.made()
     world.enter(folder)
     site.enter(folder)
-    ledger = Ledger(ledger_of(folder))
+    ledger = LineLedger(ledger_of(folder))
     ledger.write(f"life {os.getpid()}")
     killer = Killer(await open_store(store_of(folder)), at=at, when=when, ledger=ledger_of(folder))
     onlooker = Killer(await open_store(store_of(folder)), ledger=ledger_of(folder))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from midcourse.core.events import ReceiptLine
-from midcourse.core.receipt import Ledger
+from midcourse.core.receipt import EffectLedger
 
 Lines = Sequence[Sequence[str]]
 Kind = Literal["lost", "repeated", "claimed"]
@@ -28,7 +28,7 @@ class Claim:
         return f"{self.name} is called '{self.outcome}'"
 
 
-def claims_of(ledger: Ledger, said: Iterable[ReceiptLine]) -> Iterator[Claim]:
+def claims_of(ledger: EffectLedger, said: Iterable[ReceiptLine]) -> Iterator[Claim]:
     """What a session's journal claims, effect by effect, and what the receipt of its end ``said``."""
     for entry in ledger.entries.values():
         yield Claim(entry.call.name, entry.call.key, entry.line.effect, entry.line.outcome)

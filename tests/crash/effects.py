@@ -15,7 +15,7 @@ from midcourse import Happened, Run, agent, current_call, tool
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.ids import CommandId
-from midcourse.testing.killer import Ledger
+from midcourse.testing.killer import LineLedger
 
 if TYPE_CHECKING:
     from tests.crash.scenarios import Client
@@ -36,7 +36,7 @@ class Site:
     def enter(self, folder: Path) -> None:
         """Work in this folder."""
         self._file = folder / "ledger"
-        self._ledger = Ledger(self._file)
+        self._ledger = LineLedger(self._file)
 
     def write(self, *words: str) -> None:
         """Something happened in the world."""

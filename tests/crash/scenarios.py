@@ -37,8 +37,8 @@ from midcourse.core.ids import SessionId
 from midcourse.core.switches import Scope
 from midcourse.ports.store import Store
 from midcourse.runtime.kill_switch import KillSwitch
-from midcourse.testing.killer import Ledger
-from tests.crash import effects, gathering, talking
+from midcourse.testing.killer import LineLedger
+from tests.crash import chat_story, effects, history_agent
 from tests.crash.deeds import Judge
 
 SESSION: Final = SessionId("sess_crash")
@@ -59,13 +59,13 @@ class World:
 
     def __init__(self) -> None:
         self.doors: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
-        self.ledger: Ledger | None = None
+        self.ledger: LineLedger | None = None
         self.mended = Path()
         self.acknowledged: set[str] = set()
 
     def enter(self, folder: Path) -> None:
         """Live in this folder."""
-        self.ledger = Ledger(ledger_of(folder))
+        self.ledger = LineLedger(ledger_of(folder))
         self.mended = folder / "mended"
         lines = [line.split() for line in ledger_of(folder).read_text().splitlines()]
         self.acknowledged = {line[1] for line in lines if line[0] == "acked" and line[2] != "accepted"}
@@ -687,29 +687,32 @@ SCENARIOS: Final = {
         judge=Judge(left={"lock-printer", "lock-paper", "print", "lock-ink"}),
     ),
     "history": Scenario(
-        agent=gathering.gatherer, play=gathering.play_history, judge=gathering.LEFT, varies=frozenset({SCOPES})
+        agent=history_agent.gatherer,
+        play=history_agent.play_history,
+        judge=history_agent.LEFT,
+        varies=frozenset({SCOPES}),
     ),
     "held-pydantic": Scenario(
         agent="tests.crash.with_pydantic_ai",
-        play=talking.play,
+        play=chat_story.play,
         settings=Settings(segment_seconds=0.01),
-        judge=Judge(left=talking.MADE),
+        judge=Judge(left=chat_story.MADE),
         varies=frozenset({SCOPES}),
         aborted=frozenset({"draft"}),
     ),
     "held-openai": Scenario(
         agent="tests.crash.with_openai_agents",
-        play=talking.play,
+        play=chat_story.play,
         settings=Settings(segment_seconds=0.01),
-        judge=Judge(left=talking.MADE),
+        judge=Judge(left=chat_story.MADE),
         varies=frozenset({SCOPES}),
         aborted=frozenset({"draft"}),
     ),
     "held-langgraph": Scenario(
         agent="tests.crash.with_langgraph",
-        play=talking.play_and_answer,
+        play=chat_story.play_and_answer,
         settings=Settings(segment_seconds=0.01),
-        judge=Judge(left=(*talking.MADE, "open_up")),
+        judge=Judge(left=(*chat_story.MADE, "open_up")),
         varies=frozenset({SCOPES, "state"}),  # it names messages by their ids
         aborted=frozenset({"draft"}),
     ),

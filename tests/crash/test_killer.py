@@ -11,7 +11,7 @@ import pytest
 from midcourse.core.ids import CommandId, SessionId, WorkerId
 from midcourse.errors import SessionNotFound
 from midcourse.ports.store import Store
-from midcourse.testing.killer import Killer, Ledger
+from midcourse.testing.killer import Killer, LineLedger
 from midcourse.wiring import open_store
 
 NOBODY = SessionId("sess_nobody")
@@ -65,7 +65,7 @@ async def test_a_write_takes_its_place_when_it_is_called() -> None:
 
 def test_a_line_of_the_ledger_is_one_write(tmp_path: Path) -> None:
     """Two processes that write at the same time do not mix their lines."""
-    first, second = Ledger(tmp_path / "ledger"), Ledger(tmp_path / "ledger")
+    first, second = LineLedger(tmp_path / "ledger"), LineLedger(tmp_path / "ledger")
     first.write("ran a")
     second.write("ran b")
     first.write("finished a")

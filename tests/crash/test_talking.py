@@ -3,7 +3,7 @@
 import pytest
 
 from midcourse.models.script import Call, Conversation, Said
-from tests.crash.talking import FOX, GOAL, ONCE_MORE, faults
+from tests.crash.chat_story import FOX, GOAL, ONCE_MORE, faults
 
 ASKED = Said("user", GOAL)
 CALLED = Said("assistant", "", (Call("a", id="1"), Call("b", id="2")))

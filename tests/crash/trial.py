@@ -23,8 +23,8 @@ from midcourse.core.receipt import ledger_of as receipts_of
 from midcourse.core.session import ENDED
 from midcourse.errors import MidcourseError
 from midcourse.ports.store import HeadQuery, Store
-from midcourse.runtime.loading import content_of, read_events
-from midcourse.runtime.outcomes import decode_outcome
+from midcourse.runtime.command_outcome import decode_outcome
+from midcourse.runtime.session_loader import content_of, read_events
 from midcourse.testing.killer import When
 from midcourse.wiring import open_store
 from tests.crash.child import store_of

@@ -23,9 +23,9 @@ from midcourse.adapters.langgraph import held, wrap
 from midcourse.adapters.langgraph.saver import MidcourseSaver
 from midcourse.models.script import Call, Conversation, Said, Text, Wait, answer
 from midcourse.ports.store import Store
+from tests.crash.chat_story import TOOLS, said_by, story
 from tests.crash.effects import site
 from tests.crash.scenarios import SESSION
-from tests.crash.talking import TOOLS, said_by, story
 
 
 class Scripted(BaseChatModel):

@@ -18,7 +18,7 @@ from openai.types.responses import (
 
 from midcourse.adapters.openai_agents import wrap
 from midcourse.models.script import Call, Conversation, Said, Text, Wait, answer, call_of
-from tests.crash.talking import TOOLS, said_by, story
+from tests.crash.chat_story import TOOLS, said_by, story
 
 
 class Scripted(Model):

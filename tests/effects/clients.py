@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
 import midcourse
-from midcourse.runtime.minding import the_minder
-from midcourse.runtime.shells import run_command
+from midcourse.runtime.group_reaper import process_group_reaper
+from midcourse.runtime.shell_commands import run_command
 from midcourse.runtime.tools import declared_tool, register
 
 Kind = Literal["async", "thread", "process", "shell"]
@@ -98,7 +98,7 @@ async def in_shell(url: str, name: str) -> int:
     host, port = _address(url)
     request = _request("/do", name, midcourse.current_call().key).decode()
     program = (sys.executable, "-I", "-S", "-c", _COMMAND, host, str(port), request)
-    return _answer((await run_command(program, minder=the_minder())).stdout)
+    return _answer((await run_command(program, reaper=process_group_reaper())).stdout)
 
 
 async def twice_in_task(url: str, name: str) -> int:

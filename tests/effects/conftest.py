@@ -4,7 +4,7 @@ from collections.abc import Generator
 
 import pytest
 
-from midcourse.runtime import undoing
+from midcourse.runtime import undo
 from tests.effects.remote import Remote, serving
 from tests.promises.harness import place
 
@@ -14,7 +14,7 @@ __all__ = ["impatient", "place", "remote"]
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An undo that raised is tried again soon."""
-    monkeypatch.setattr(undoing, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(undo, "FIRST_PAUSE", 0.001)
 
 
 @pytest.fixture

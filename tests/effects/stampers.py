@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import midcourse
-from midcourse.runtime.minding import the_minder
-from midcourse.runtime.shells import run_command
+from midcourse.runtime.group_reaper import process_group_reaper
+from midcourse.runtime.shell_commands import run_command
 
 PAUSE: Final = 0.002
 PROGRAM: Final = """
@@ -86,14 +86,14 @@ def in_process_with_child(path: str) -> None:
 @midcourse.tool(effect="read")
 async def in_shell(path: str) -> None:
     """A command."""
-    await run_command(_program(path), minder=the_minder())
+    await run_command(_program(path), reaper=process_group_reaper())
 
 
 @midcourse.tool(effect="read")
 async def in_shell_with_grandchildren(path: str) -> None:
     """A command line that has started two processes in the background, one of which nobody waits for."""
     one = shlex.join(_program(path))
-    await run_command(f"({one} &) ; {one} & {one} ; wait", minder=the_minder())
+    await run_command(f"({one} &) ; {one} & {one} ; wait", reaper=process_group_reaper())
 
 
 @midcourse.tool(effect="write")

@@ -17,7 +17,7 @@ from midcourse.runtime.tools import declared_tool, registered_tools
 from tests.effects.agents import caller, goal
 from tests.effects.child import driving
 from tests.effects.clients import SETTLE, TOOLS, die, live
-from tests.effects.made import made
+from tests.effects.made_tools import made
 from tests.effects.remote import Remote
 from tests.promises.faults import Faulty
 from tests.promises.harness import QUICK, Place, history, resumable, until, until_status, until_true

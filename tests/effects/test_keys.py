@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import midcourse
-from tests.effects.made import made
+from tests.effects.made_tools import made
 from tests.promises.harness import Place, resumable, until, until_status, until_true
 
 

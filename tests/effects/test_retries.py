@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.checkpoints.opening import Skipping, opened
+from tests.checkpoints.programs import Skipping, opened
 from tests.effects.agents import retrier
 from tests.effects.child import driving
 from tests.promises.harness import Place, until

@@ -15,7 +15,7 @@ import pytest
 import midcourse
 from midcourse.core import events as ev
 from midcourse.runtime import tools as registry
-from midcourse.runtime.tools import NOT_MOVED, Moved, declared_tool, find_tool, known_tool, register
+from midcourse.runtime.tools import NOT_MOVED, AgentPlace, declared_tool, find_tool, known_tool, register
 from tests.promises.harness import Place, history, resumable, until, until_status, until_true
 
 JOB = textwrap.dedent(
@@ -108,7 +108,7 @@ def _tool(origin: str, **declared: Any) -> Any:
 
 def test_a_tool_beside_its_agent_is_found_where_the_agent_is_now(known: dict[str, Any]) -> None:
     own, other = _tool("job:make"), _tool("__main__:make")
-    moved = Moved("__main__:maker", "job:maker")
+    moved = AgentPlace("__main__:maker", "job:maker")
     assert find_tool("__main__:make", moved) is own, "the main module of this process is another program"
     assert find_tool("__main__:make") is other
     assert known_tool("__main__:gone", moved) is None
@@ -286,9 +286,9 @@ async def test_an_operator_may_give_up_an_undo_that_waits_for_a_tool(
 
 def test_nothing_moved_is_the_default() -> None:
     assert NOT_MOVED.of("job:make") == ""
-    assert Moved("job:a", "job:b").of("job:make") == ""
-    assert Moved("job:a", "new.job:a").of("lib:make") == ""
-    assert Moved("job:a", "new.job:a").of("job:make") == "new.job:make"
+    assert AgentPlace("job:a", "job:b").of("job:make") == ""
+    assert AgentPlace("job:a", "new.job:a").of("lib:make") == ""
+    assert AgentPlace("job:a", "new.job:a").of("job:make") == "new.job:make"
 
 
 @pytest.fixture(autouse=True)

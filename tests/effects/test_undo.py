@@ -13,7 +13,7 @@ from midcourse.core.effects import UndoChoice
 from tests.effects.agents import builder, child, goal, holder, parent
 from tests.effects.child import driving
 from tests.effects.clients import SETTLE, TOOLS
-from tests.effects.made import made
+from tests.effects.made_tools import made
 from tests.effects.remote import Remote
 from tests.promises.harness import Place, history, resumable, until, until_status, until_true
 

@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.examples.demo_server import free_port, surroundings
 from tests.examples.expected import ROOT, assert_prints
-from tests.examples.served import free_port, surroundings
 
 WITHIN = 60.0
 GOAL = "Write a churn memo"

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples.demo_server import Served, served, surroundings
 from tests.examples.expected import ROOT, assert_prints
-from tests.examples.served import Served, served, surroundings
 from tests.examples.test_examples import PAGES, Block, blocks
 
 PORT = "8420"

@@ -19,12 +19,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from midcourse.server.signing import signed, spelled_secret
+from midcourse.people.webhook_signature import encode_secret, signed
+from tests.examples.demo_server import Served, served
 from tests.examples.expected import ROOT
-from tests.examples.served import Served, served
 
 EXAMPLE = runpy.run_path(str(ROOT / "examples" / "webhook-receiver" / "receiver.py"), run_name="receiver")
-SECRET = spelled_secret(b"s" * 32)
+SECRET = encode_secret(b"s" * 32)
 BODY = b'{"type":"ask.opened","version":1,"at":1.0,"data":{"session":"sess_1","prompt":"May I?"}}'
 WITHIN = 60.0
 
@@ -84,7 +84,7 @@ def forgeries() -> dict[str, dict[str, str]]:
         "half a signature": {**good, "webhook-signature": "v1"},
         "three parts": {**good, "webhook-signature": "v1,a,b"},
         "no headers": {},
-        "another secret": signed(spelled_secret(b"t" * 32), "msg_1", now, BODY),
+        "another secret": signed(encode_secret(b"t" * 32), "msg_1", now, BODY),
         "too old": signed(SECRET, "msg_1", now - 301, BODY),
         "too new": signed(SECRET, "msg_1", now + 400, BODY),
         "another body": signed(SECRET, "msg_1", now, BODY.replace(b"May", b"Yes")),
@@ -118,9 +118,9 @@ def test_the_page_shows_the_receiver_as_it_is() -> None:
 
 AGENT = """
 import midcourse
-from midcourse.server import sending
+from midcourse.people import webhook_sender
 
-sending.LEASE = 1.0  # what the killed server had begun to send is nobody's after a second
+webhook_sender.LEASE = 1.0  # what the killed server had begun to send is nobody's after a second
 
 
 @midcourse.agent

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import midcourse
-from midcourse.core.policy.acts import Called
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput
-from midcourse.monitors import drift
-from midcourse.monitors.drift import (
+from midcourse.policy.run_activity import Called
+from midcourse.policy.signals import drift
+from midcourse.policy.signals.drift import (
     ENOUGH,
     WINDOW,
     Drift,
@@ -31,7 +31,7 @@ from midcourse.monitors.drift import (
     text_of,
     words,
 )
-from midcourse.monitors.encoders import Encoder, find_encoder
+from midcourse.policy.signals.encoders import Encoder, find_encoder
 from midcourse.samples import churn_memo, repo_fixer
 
 TOPICS = (

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from midcourse.errors import InvalidInput
-from midcourse.monitors import encoders
-from midcourse.monitors.encoders import NOT_INSTALLED, Encoder, find_encoder, why_none
+from midcourse.policy.signals import encoders
+from midcourse.policy.signals.encoders import NOT_INSTALLED, Encoder, find_encoder, why_none
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_without_the_extra_everything_imports_and_the_sentence_says_what_to_inst
         "import sys\n"
         "sys.modules['numpy'] = sys.modules['wordllama'] = None\n"
         "from midcourse.errors import InvalidInput\n"
-        "from midcourse.monitors import drift, encoders\n"
+        "from midcourse.policy.signals import drift, encoders\n"
         "print(encoders.find_encoder(), encoders.why_none())\n"
         "class Own:\n"
         "    name = 'own'\n"
@@ -102,7 +102,7 @@ def test_without_the_extra_everything_imports_and_the_sentence_says_what_to_inst
 def test_nothing_heavy_is_imported_before_somebody_asks() -> None:
     said = run(
         "import sys\n"
-        "from midcourse.monitors import drift, encoders\n"
+        "from midcourse.policy.signals import drift, encoders\n"
         "print([name for name in ('numpy', 'wordllama', 'tokenizers') if name in sys.modules])\n"
     )
     assert said.strip() == "[]"
@@ -114,7 +114,7 @@ def test_finding_it_reaches_for_no_network_and_leaves_logging_alone() -> None:
         "import logging, socket\n"
         "def refuse(*_): raise AssertionError('network')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"
-        "from midcourse.monitors.encoders import find_encoder\n"
+        "from midcourse.policy.signals.encoders import find_encoder\n"
         "encoder = find_encoder()\n"
         "print(len(encoder.encode('hello')), logging.getLogger().handlers, logging.getLogger().level)\n"
     )

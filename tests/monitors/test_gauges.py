@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from midcourse.core import events as ev
 from midcourse.core.ids import Position, StepId
-from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.signals import Signal
-from midcourse.monitors.gauges import Gauges
-from midcourse.monitors.journal import JournalReader
-from midcourse.monitors.oversight import Oversight
+from midcourse.policy.profiles import STANDARD
+from midcourse.policy.signals.journal_reader import JournalReader
+from midcourse.policy.signals.run_monitor import RunMonitor
+from midcourse.policy.signals.session_signals import Gauges
 from tests.properties.histories import any_event
 from tests.unit.core.stories import value
 
@@ -36,7 +36,7 @@ def reads(path: str, *, fails: bool = False, cost: float = 0.0) -> tuple[ev.Step
 
 def gauges(records: list[ev.Recorded], *, is_watched: bool = True, **given: Any) -> Gauges:
     """What has read them."""
-    made = Gauges(Oversight(STANDARD, asks=False, **given), is_watched=is_watched)
+    made = Gauges(RunMonitor(STANDARD, asks=False, **given), is_watched=is_watched)
     for record in records:
         made.read(record)
     return made
@@ -52,7 +52,7 @@ def named(shown: tuple[Signal, ...], name: str) -> Signal:
 @settings(max_examples=40)
 def test_the_numbers_are_those_that_the_policy_decides_by(events: list[Any]) -> None:
     records = journal(CREATED, *events)
-    oversight, reader = Oversight(STANDARD, asks=False), JournalReader()
+    oversight, reader = RunMonitor(STANDARD, asks=False), JournalReader()
     for record in records:
         for act in reader.read(record):
             oversight.see(act)

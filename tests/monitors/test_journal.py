@@ -8,11 +8,22 @@ from hypothesis import strategies as st
 
 from midcourse.core import events as ev
 from midcourse.core.ids import Position, StepId
-from midcourse.core.policy.acts import AnyAct, Begun, Called, Ended, Planned, Reported, Rested, Said, SteppedIn, WentOn
-from midcourse.core.policy.decisions import Decision
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.monitors.journal import JournalReader, resources_in
-from midcourse.monitors.oversight import Oversight
+from midcourse.core.policy_decision import Decision
+from midcourse.policy.profiles import STANDARD
+from midcourse.policy.run_activity import (
+    AnyAct,
+    Begun,
+    Called,
+    Ended,
+    Planned,
+    Reported,
+    Rested,
+    Said,
+    SteppedIn,
+    WentOn,
+)
+from midcourse.policy.signals.journal_reader import JournalReader, resources_in
+from midcourse.policy.signals.run_monitor import RunMonitor
 from tests.properties.histories import any_event
 from tests.unit.core.stories import FETCH, begun, finished, value
 
@@ -158,7 +169,7 @@ def test_a_call_names_twenty_resources_at_most_and_none_that_is_endless() -> Non
 @settings(max_examples=200)
 @given(st.lists(st.tuples(any_event, st.floats(-1e9, 1e12)), max_size=40))
 def test_no_journal_crashes_a_reader_or_what_watches_it(records: list[tuple[ev.AnyEvent, float]]) -> None:
-    reader, oversight = JournalReader(), Oversight(STANDARD)
+    reader, oversight = JournalReader(), RunMonitor(STANDARD)
     for number, (event, at) in enumerate(records):
         for act in reader.read(ev.Recorded(Position(number + 1), at, event)):
             oversight.see(act)

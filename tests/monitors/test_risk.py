@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from midcourse.core.policy.acts import Begun, Called, Rested, Said, WentOn
 from midcourse.errors import InvalidInput
-from midcourse.monitors.risk import (
+from midcourse.policy.run_activity import Begun, Called, Rested, Said, WentOn
+from midcourse.policy.signals.risk import (
     FEATURES,
     GENERAL,
     Domain,
     Facts,
-    Model,
     Risk,
+    RiskModel,
     Stated,
     alarm_at,
     load,
@@ -52,8 +52,8 @@ def domain(weights: dict[str, tuple[float, float]], *, alarm: float = 0.8, offse
     )
 
 
-def model_of(weights: dict[str, tuple[float, float]], *, alarm: float = 0.8) -> Model:
-    return Model(domains={"shop": domain(weights, alarm=alarm), GENERAL: domain({"steps": (0.0, 0.1)}, alarm=0.99)})
+def model_of(weights: dict[str, tuple[float, float]], *, alarm: float = 0.8) -> RiskModel:
+    return RiskModel(domains={"shop": domain(weights, alarm=alarm), GENERAL: domain({"steps": (0.0, 0.1)}, alarm=0.99)})
 
 
 def facts_of(*acts: Begun | Called | Said | Rested | WentOn) -> dict[str, float]:
@@ -157,7 +157,7 @@ class TestReading:
         assert alarms == [False, False, True]
 
     def test_where_there_is_a_clock_an_alarm_waits_for_the_time_that_it_was_calibrated_to(self):
-        model = Model(domains={"shop": msgspec.structs.replace(domain({"errors": (0.0, 50.0)}), after=120.0)})
+        model = RiskModel(domains={"shop": msgspec.structs.replace(domain({"errors": (0.0, 50.0)}), after=120.0)})
         risk = Risk(model, domain="shop")
         risk.feed(Begun(goal="g", at=0.0))
         alarms: list[bool] = []

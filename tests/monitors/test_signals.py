@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midcourse.core.policy.acts import Begun, Called, Rested, WentOn
-from midcourse.core.policy.document import Classes
-from midcourse.monitors.clocks import Stopwatch
-from midcourse.monitors.errors import Errors
-from midcourse.monitors.estimates import History, calls_left, class_of
-from midcourse.monitors.hypotheses import MOST as MOST_ARTIFACTS
-from midcourse.monitors.hypotheses import Artifacts, Hypothesis
-from midcourse.monitors.loops import Loops
-from midcourse.monitors.rates import TokenRate
-from midcourse.monitors.scope import MOST, Scope, domain_of
-from midcourse.monitors.spending import Spending
+from midcourse.policy.document import Classes
+from midcourse.policy.run_activity import Begun, Called, Rested, WentOn
+from midcourse.policy.signals.calls_left import CallHistory, calls_left, class_of
+from midcourse.policy.signals.cost import Spending
+from midcourse.policy.signals.error_rate import Errors
+from midcourse.policy.signals.hypotheses import MOST as MOST_ARTIFACTS
+from midcourse.policy.signals.hypotheses import Hypothesis, MadeArtifacts
+from midcourse.policy.signals.repeated_calls import Loops
+from midcourse.policy.signals.scope_growth import MOST, ResourceScope, domain_of
+from midcourse.policy.signals.token_rate import TokenRate
+from midcourse.policy.signals.working_time import Stopwatch
 
 
 def call(**fields: object) -> Called:
@@ -111,19 +111,19 @@ def test_the_window_of_loops_is_the_last_twenty_calls(names: list[str]) -> None:
 
 
 def test_calls_left_are_the_median_of_the_runs_that_needed_more() -> None:
-    history = History(tuple(range(10, 20)), ())
+    history = CallHistory(tuple(range(10, 20)), ())
     assert calls_left(0, history) == 15
     assert calls_left(12, history) == 16 - 12 or calls_left(12, history) == 17 - 12
     assert calls_left(15, history) is None  # four runs needed more: too few
 
 
 def test_runs_that_differ_too_much_give_no_estimate() -> None:
-    assert calls_left(0, History((1, 2, 5, 20, 90, 400, 900), ())) is None
+    assert calls_left(0, CallHistory((1, 2, 5, 20, 90, 400, 900), ())) is None
 
 
 def test_a_class_is_never_predicted_to_be_the_one_that_must_be_declared() -> None:
     for seconds in (0.1, 100.0, 1e9):
-        assert class_of(History((), (seconds,) * 9), Classes(), 0.0) != "protected"
+        assert class_of(CallHistory((), (seconds,) * 9), Classes(), 0.0) != "protected"
 
 
 # ---- hypotheses and artifacts
@@ -141,7 +141,7 @@ def test_a_hypothesis_in_the_same_words_is_no_other() -> None:
 
 
 def test_an_artifact_is_known_by_its_step_documented_later_and_flagged_when_it_is_used() -> None:
-    artifacts = Artifacts()
+    artifacts = MadeArtifacts()
     artifacts.add("plan.md", 3, "")
     artifacts.add("notes.md", 4, "what was found")
     assert artifacts.undocumented == ("plan.md",)
@@ -153,7 +153,7 @@ def test_an_artifact_is_known_by_its_step_documented_later_and_flagged_when_it_i
 
 
 def test_artifacts_are_bounded() -> None:
-    artifacts = Artifacts()
+    artifacts = MadeArtifacts()
     for number in range(MOST_ARTIFACTS + 50):
         artifacts.add(str(number), number, "")
     assert len(artifacts.made) == MOST_ARTIFACTS
@@ -201,7 +201,7 @@ def test_any_text_has_a_domain(text: str) -> None:
 
 
 def test_scope_is_bounded() -> None:
-    scope = Scope()
+    scope = ResourceScope()
     for number in range(MOST + 50):
         scope.feed(call(resources=(f"d{number}/a",), environment=f"e{number}", effect="reversible"))
     assert scope.resources == MOST

@@ -11,10 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from midcourse.core.audit import decode_entry
-from midcourse.core.policy.document import Policy
-from midcourse.core.policy.profiles import BUILT_IN, STANDARD
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, Refused, StoreUnavailable
-from midcourse.policies import history, kept, load, load_policy, names, save
+from midcourse.policy import history, load, load_policy, names, save
+from midcourse.policy import versions as kept
+from midcourse.policy.document import Policy
+from midcourse.policy.profiles import BUILT_IN, STANDARD
 from midcourse.ports.store import Store
 from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.wiring import open_store

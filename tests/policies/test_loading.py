@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from midcourse.core.policy.checking import difference
-from midcourse.core.policy.document import Policy
-from midcourse.core.policy.profiles import BUILT_IN, CONSERVATIVE, STANDARD
-from midcourse.core.policy.spans import Span
 from midcourse.errors import InvalidInput
-from midcourse.policies import load_policy, read_policy
-from midcourse.policies.pages import SIZE_LIMIT, scalar
+from midcourse.policy import load_policy, read_policy
+from midcourse.policy.document import Policy
+from midcourse.policy.durations import Span
+from midcourse.policy.profiles import BUILT_IN, CONSERVATIVE, STANDARD
+from midcourse.policy.validation import difference
+from midcourse.policy.yaml_positions import SIZE_LIMIT, scalar
 
 
 def paths(policy: Policy, base: Policy = STANDARD) -> list[str]:

@@ -15,7 +15,7 @@ from midcourse.core.events import StepCut, StepFinished
 from midcourse.core.prices import FREE, MOST_MODELS, Price, check_prices
 from midcourse.errors import InvalidInput
 from midcourse.models.script import Text, replies
-from midcourse.policies.prices import load_prices, read_prices
+from midcourse.policy.price_list import load_prices, read_prices
 from tests.promises.harness import history
 
 WORDS = wrap(Agent(scripted(replies(Text("It is a fine day.")), "house"), name="priced-words"))

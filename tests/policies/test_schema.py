@@ -8,14 +8,14 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 
-from midcourse.core.policy.document import Policy
-from midcourse.core.policy.profiles import BUILT_IN, STANDARD
-from midcourse.policies import load_policy, schema, to_yaml
-from midcourse.policies.meanings import meaning
-from midcourse.policies.pages import read_page
-from midcourse.policies.schema import schema_json
-from midcourse.policies.writing import to_document
-from tests.policies.drawing import policies
+from midcourse.policy import load_policy, schema, to_yaml
+from midcourse.policy.descriptions import meaning
+from midcourse.policy.document import Policy
+from midcourse.policy.profiles import BUILT_IN, STANDARD
+from midcourse.policy.schema import schema_json
+from midcourse.policy.yaml_positions import read_page
+from midcourse.policy.yaml_writer import to_document
+from tests.policies.strategies import policies
 from tests.policies.test_loading import MISTAKES
 
 CHECK: Any = jsonschema.Draft202012Validator(schema())

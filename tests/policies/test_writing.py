@@ -7,17 +7,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from midcourse.core.policy.checking import parameters
-from midcourse.core.policy.document import Policy
-from midcourse.core.policy.profiles import BUILT_IN, STANDARD
-from midcourse.core.policy.spans import Span
 from midcourse.errors import Damaged, InvalidInput
-from midcourse.policies import load_policy, to_yaml
-from midcourse.policies.loading import fields_of, is_part
-from midcourse.policies.meanings import meaning
-from midcourse.policies.pages import read_page
-from midcourse.policies.writing import from_document, to_document, written
-from tests.policies.drawing import TEXTS, policies
+from midcourse.policy import load_policy, to_yaml
+from midcourse.policy.descriptions import meaning
+from midcourse.policy.document import Policy
+from midcourse.policy.durations import Span
+from midcourse.policy.profiles import BUILT_IN, STANDARD
+from midcourse.policy.validation import parameters
+from midcourse.policy.yaml_positions import read_page
+from midcourse.policy.yaml_reader import fields_of, is_part
+from midcourse.policy.yaml_writer import from_document, to_document, written
+from tests.policies.strategies import TEXTS, policies
 
 RELAXED = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None)
 

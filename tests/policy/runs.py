@@ -4,13 +4,24 @@ import itertools
 from collections.abc import Mapping
 from typing import Any, Final
 
-from midcourse.core.policy.acts import AnyAct, Begun, Called, Ended, Planned, Reported, Rested, Said, SteppedIn, WentOn
-from midcourse.core.policy.decisions import Decision
-from midcourse.core.policy.document import Policy
-from midcourse.core.policy.observed import Observed
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.monitors.estimates import NO_HISTORY, History
-from midcourse.monitors.oversight import Oversight
+from midcourse.core.policy_decision import Decision
+from midcourse.policy.document import Policy
+from midcourse.policy.observation import Observed
+from midcourse.policy.profiles import STANDARD
+from midcourse.policy.run_activity import (
+    AnyAct,
+    Begun,
+    Called,
+    Ended,
+    Planned,
+    Reported,
+    Rested,
+    Said,
+    SteppedIn,
+    WentOn,
+)
+from midcourse.policy.signals.calls_left import NO_HISTORY, CallHistory
+from midcourse.policy.signals.run_monitor import RunMonitor
 
 GOAL: Final = "Write the churn memo for April"
 MINUTE: Final = 60.0
@@ -33,7 +44,7 @@ class Run:
     """One run under a policy. ``asks``: whether its agent asks of its own accord, which other tests look at."""
 
     def __init__(self, policy: Policy = STANDARD, *, asks: bool = False, at: float = 0.0, **given: Any) -> None:
-        self.oversight = Oversight(policy, asks=asks, **given)
+        self.oversight = RunMonitor(policy, asks=asks, **given)
         self.at = at
         self.acts: list[AnyAct] = []
         self.decisions: list[Decision] = []
@@ -129,9 +140,9 @@ def level(decision: Decision | None) -> str:
     return decision.level if decision is not None else "none"
 
 
-def runs_of(seconds: float, calls: int = 20, count: int = 10) -> History:
+def runs_of(seconds: float, calls: int = 20, count: int = 10) -> CallHistory:
     """An agent whose runs are all alike."""
-    return History((calls,) * count, (seconds,) * count)
+    return CallHistory((calls,) * count, (seconds,) * count)
 
 
 __all__ = ["GOAL", "MINUTE", "NO_HISTORY", "Run", "called", "level", "observed", "runs_of"]

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 import midcourse
 from midcourse.api import Midcourse, SessionHandle
-from midcourse.core.policy.document import AgentAsks
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.monitors.self_asks import QUESTIONS, ambiguous
-from midcourse.runtime.supervision import Supervisor
+from midcourse.policy.document import AgentAsks
+from midcourse.policy.profiles import STANDARD
+from midcourse.policy.signals.self_asks import QUESTIONS, ambiguous
+from midcourse.runtime.supervisor import Supervisor
 from tests.policy import agents
 from tests.policy.agents import CLEAR, VAGUE, Box, World
 from tests.policy.runs import Run, level
-from tests.policy.watching import FixedDrift, a_while, interventions, opened
+from tests.policy.watched_programs import FixedDrift, a_while, interventions, opened
 from tests.promises.harness import Place, until, until_status
 
 CAUSES: Final[list[tuple[str, midcourse.Agent[str], str, float | None]]] = [

@@ -4,25 +4,27 @@ import msgspec
 import pytest
 
 import midcourse
-from midcourse.core.artifacts import Artifact, Reviewed, Told, gathered
-from midcourse.core.policy.acts import AnyAct, Begun, Called, Reported
-from midcourse.core.policy.document import Artifacts
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.core.policy.spans import Span
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput
-from midcourse.monitors.oversight import Oversight
-from midcourse.policies.kept import save
-from midcourse.runtime.artifacts import ARTIFACTS, artifact_items, due, read_artifacts, reviewed
+from midcourse.policy.artifact_shelf import ARTIFACTS, artifact_items, due, read_artifacts, reviewed
+from midcourse.policy.artifacts import Artifact, ArtifactReported, Reviewed, gathered
+from midcourse.policy.document import Artifacts
+from midcourse.policy.durations import Span
+from midcourse.policy.profiles import STANDARD
+from midcourse.policy.run_activity import AnyAct, Begun, Called, Reported
+from midcourse.policy.signals.run_monitor import RunMonitor
+from midcourse.policy.versions import save
 from midcourse.wiring import open_store
 
 DAY = 86400.0
 RULE = Artifacts()
-MADE = Told(name="report.md", session="sess_1", agent="writer", position=7, made_at=100.0, documentation="figures")
+MADE = ArtifactReported(
+    name="report.md", session="sess_1", agent="writer", position=7, made_at=100.0, documentation="figures"
+)
 BARE = msgspec.structs.replace(MADE, documentation="")
 
 
-def stands(*told: Told, looked: float | None = None, rule: Artifacts = RULE) -> list[Artifact]:
+def stands(*told: ArtifactReported, looked: float | None = None, rule: Artifacts = RULE) -> list[Artifact]:
     """What stands of it, after a look at it."""
     seen = [] if looked is None else [Reviewed(name="report.md", session="sess_1", at=looked, by="ada")]
     return gathered(told, seen, {"": rule})
@@ -68,7 +70,7 @@ async def test_documentation_that_comes_later_counts_and_the_author_stays() -> N
 
 
 def test_people_are_told_when_it_goes_on_to_use_what_it_made_itself() -> None:
-    oversight = Oversight(STANDARD)
+    oversight = RunMonitor(STANDARD)
     acts: list[AnyAct] = [
         Begun(goal="Write the report and send it", at=0.0),
         Called(kind="tool", name="write", resources=("report.md",), at=1.0),

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midcourse.core.policy.acts import AnyAct, Called
-from midcourse.core.policy.decisions import Decision
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.monitors.oversight import Oversight
+from midcourse.core.policy_decision import Decision
+from midcourse.policy.profiles import STANDARD
+from midcourse.policy.run_activity import AnyAct, Called
+from midcourse.policy.signals.run_monitor import RunMonitor
 from tests.policy.runs import MINUTE, Run, called
 
 
@@ -50,7 +50,7 @@ def test_a_clock_that_jumps_forward_is_believed_for_nothing_else_can_be_known() 
 
 
 def test_without_a_clock_what_depends_on_one_is_told_as_not_seen() -> None:
-    oversight = Oversight(STANDARD, asks=False)
+    oversight = RunMonitor(STANDARD, asks=False)
     decision = None
     for _ in range(5):
         decision = oversight.see(called(error="ValueError")) or decision
@@ -117,7 +117,7 @@ _negative: st.SearchStrategy[AnyAct] = st.builds(
 
 @given(stream=st.lists(_negative, max_size=40), budget=st.none() | st.floats(0.01, 10))
 def test_no_number_however_wrong_crashes_it_or_makes_a_sum_shrink(stream: list[AnyAct], budget: Any) -> None:
-    oversight = Oversight(STANDARD, budget=budget)
+    oversight = RunMonitor(STANDARD, budget=budget)
     before: dict[str, float] = {}
     for act in stream:
         oversight.see(act)

@@ -5,11 +5,11 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
-from midcourse.core.policy.document import CLASSES, ClassRule
-from midcourse.core.policy.evaluation import evaluate
-from midcourse.core.policy.profiles import BUILT_IN, PRESETS, PROFILES, STANDARD
 from midcourse.core.terms import TaskClass
-from midcourse.monitors.estimates import ENOUGH, NO_HISTORY, History, class_of
+from midcourse.policy.document import CLASSES, ClassRule
+from midcourse.policy.evaluation import evaluate
+from midcourse.policy.profiles import BUILT_IN, PRESETS, PROFILES, STANDARD
+from midcourse.policy.signals.calls_left import ENOUGH, NO_HISTORY, CallHistory, class_of
 from tests.policy.runs import MINUTE, Run, level, observed, runs_of
 
 DOES: Final[dict[TaskClass, dict[str, str]]] = {
@@ -85,11 +85,11 @@ def test_a_class_is_predicted_from_the_agents_own_runs(seconds: float, wanted: s
 
 def test_the_middle_run_counts_not_the_longest() -> None:
     seconds = (1.0, 1.0, 10.0, 5000.0, 9000.0)
-    assert class_of(History((1,) * 5, seconds), STANDARD.classes, 0.0) == "short"
+    assert class_of(CallHistory((1,) * 5, seconds), STANDARD.classes, 0.0) == "short"
 
 
-@pytest.mark.parametrize("history", [NO_HISTORY, History((3,) * (ENOUGH - 1), (1.0,) * (ENOUGH - 1))])
-def test_undeclared_and_without_a_history_a_run_is_long(history: History) -> None:
+@pytest.mark.parametrize("history", [NO_HISTORY, CallHistory((3,) * (ENOUGH - 1), (1.0,) * (ENOUGH - 1))])
+def test_undeclared_and_without_a_history_a_run_is_long(history: CallHistory) -> None:
     assert Run(history=history).oversight.task_class == "long"
 
 

@@ -13,36 +13,36 @@ from typing import Any, Final
 import pytest
 
 import midcourse
+from midcourse.analysis.reports.checklist import Grounds, checklist
+from midcourse.analysis.reports.totals import Tally
 from midcourse.api import SessionHandle
-from midcourse.core.pace import pace_of
-from midcourse.core.policy.checking import contradictions, parameters
-from midcourse.core.policy.decisions import Decision, Reason
-from midcourse.core.policy.document import CLASSES, Policy
-from midcourse.core.policy.evaluation import behind as gone_back_behind
-from midcourse.core.policy.evaluation import evaluate, is_too_early, rests, rules_of, worth_of
-from midcourse.core.policy.observed import Observed
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.core.policy.restraint import Judged, Ledger, is_mistrusted, restrain, wrong_lately
-from midcourse.core.policy.spans import Span
+from midcourse.core.policy_decision import Decision, Reason
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import StoreUnavailable
-from midcourse.monitors.estimates import History, class_of
-from midcourse.monitors.self_asks import near
-from midcourse.policies import kept
-from midcourse.policies.loading import policy_of
-from midcourse.policies.writing import to_yaml
-from midcourse.reports.checklist import Grounds, checklist
-from midcourse.reports.tally import Tally
-from midcourse.runtime import supervision
-from midcourse.runtime.desk import _rules as rules_of_asks  # pyright: ignore[reportPrivateUsage]
+from midcourse.people.inbox import _rules as rules_of_asks  # pyright: ignore[reportPrivateUsage]
+from midcourse.policy import versions
+from midcourse.policy.document import CLASSES, Policy
+from midcourse.policy.durations import Span
+from midcourse.policy.evaluation import behind as gone_back_behind
+from midcourse.policy.evaluation import evaluate, is_too_early, rests, rules_of, worth_of
+from midcourse.policy.observation import Observed
+from midcourse.policy.pace import pace_of
+from midcourse.policy.profiles import STANDARD
+from midcourse.policy.restraint import InterventionLedger, JudgedIntervention, is_mistrusted, restrain, wrong_lately
+from midcourse.policy.signals.calls_left import CallHistory, class_of
+from midcourse.policy.signals.self_asks import near
+from midcourse.policy.validation import contradictions, parameters
+from midcourse.policy.yaml_reader import policy_of
+from midcourse.policy.yaml_writer import to_yaml
+from midcourse.runtime import supervisor
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.settings import Settings
-from midcourse.runtime.supervision import Supervisor
-from midcourse.runtime.supervision import _class_under as class_under  # pyright: ignore[reportPrivateUsage]
-from midcourse.stores.sqlite.memory import Memory, MemoryStore
+from midcourse.runtime.supervisor import Supervisor
+from midcourse.runtime.supervisor import _class_under as class_under  # pyright: ignore[reportPrivateUsage]
+from midcourse.stores.sqlite.memory import MemoryStore, SharedMemory
 from midcourse.testing import FakeClock
 from tests.policy.runs import GOAL, MINUTE, Run, called, observed
-from tests.policy.watching import no_drift, opened, under
+from tests.policy.watched_programs import no_drift, opened, under
 from tests.promises.harness import Place
 from tests.reports.journals import Journal
 
@@ -98,7 +98,7 @@ def asked(*acts: Any, **given: Any) -> Probe:
     return probe
 
 
-def held_back(decision: Decision, ledger: Ledger) -> Probe:
+def held_back(decision: Decision, ledger: InterventionLedger) -> Probe:
     """What limits over many sessions leave of a decision."""
     return lambda policy: restrain(policy, decision, ledger).level
 
@@ -139,9 +139,9 @@ def worth(policy: Policy) -> object:
 
 def mistrusted(policy: Policy) -> object:
     """Whether a signal that was wrong in four of twelve is mistrusted."""
-    judged = [Judged(0.0, "policy:standard@1", ("loops",), index < 4) for index in range(12)]
+    judged = [JudgedIntervention(0.0, "policy:standard@1", ("loops",), index < 4) for index in range(12)]
     wrong = wrong_lately(policy, judged, {"policy:standard@1": STANDARD}, 40 * 86_400.0)
-    recent = Ledger(wrong={"loops": (4, 12)})
+    recent = InterventionLedger(wrong={"loops": (4, 12)})
     return is_mistrusted(policy, "loops", recent), wrong
 
 
@@ -250,7 +250,7 @@ def _classes() -> dict[str, Flip | Elsewhere]:
         table[f"classes.{name}.up_to"] = Flip(
             Span(first),
             Span(second),
-            lambda policy, at=middle: class_of(History((9,) * 9, (at,) * 9), policy.classes, 0),
+            lambda policy, at=middle: class_of(CallHistory((9,) * 9, (at,) * 9), policy.classes, 0),
         )
     for name in ("very_long", "protected"):  # refused: neither is ever predicted to end
         table[f"classes.{name}.up_to"] = Flip(
@@ -272,7 +272,7 @@ TABLE: Final[Mapping[str, Flip | Elsewhere]] = {
     "restraint.first_after": Flip(
         Span(10), Span(600), lambda policy: is_too_early(policy, Observed(actions=50, elapsed=100.0))
     ),
-    "restraint.interventions_per_hour": Flip(5, 9, held_back(PAUSE, Ledger(last_hour=6))),
+    "restraint.interventions_per_hour": Flip(5, 9, held_back(PAUSE, InterventionLedger(last_hour=6))),
     "restraint.requests_per_intervention": Flip(1000, 10, decided({"loops": 5.0}, requests=50, occasions=1)),
     "restraint.batch": Elsewhere(
         "policy/test_people_settings.py::test_alarms_are_gathered_for_as_long_as_the_policy_of_their_run_says", "batch"
@@ -281,7 +281,7 @@ TABLE: Final[Mapping[str, Flip | Elsewhere]] = {
     "restraint.false_positives": Flip(0.2, 0.5, mistrusted),
     "restraint.labels": Flip(10, 20, mistrusted),
     "restraint.labels_for": Flip(Span(30 * 86_400), Span(60 * 86_400), mistrusted),
-    "restraint.quality": Elsewhere("reports/test_proposals.py", "quality"),
+    "restraint.quality": Elsewhere("analysis/reports/test_proposals.py", "quality"),
     "restraint.again": Flip(0.2, 0.5, lambda policy: gone_back_behind(policy.restraint, rules_of(policy)[0], 10.0)),
     "restraint.again_after": Flip(12, 3, lambda policy: rests(policy.restraint, "errors")),
     "restraint.retries": Elsewhere(f"{HERE}::test_an_interruption_that_fails_is_tried_again_so_often", "retries"),
@@ -349,11 +349,11 @@ def test_drift_is_measured_in_the_domain(monkeypatch: pytest.MonkeyPatch) -> Non
     def measured(_encoder: object, *, domain: str) -> None:
         seen.append(domain)
 
-    monkeypatch.setattr(supervision, "find_encoder", object)
-    monkeypatch.setattr(supervision, "Drift", measured)
+    monkeypatch.setattr(supervisor, "find_encoder", object)
+    monkeypatch.setattr(supervisor, "Drift", measured)
 
     async def look() -> None:
-        supervisor = Supervisor(MemoryStore(Memory()), FakeClock(), asyncio.get_running_loop(), Settings())
+        supervisor = Supervisor(MemoryStore(SharedMemory()), FakeClock(), asyncio.get_running_loop(), Settings())
         for domain in ("general", "code"):
             await supervisor.drift(policy_of({**KEYS, "signals.scope_drift.domain": domain}))
 
@@ -372,8 +372,8 @@ def live(policy: Policy, work: Callable[[SessionHandle[Any], FakeClock], Awaitab
         await clock.sleep(3600)
 
     async def main() -> None:
-        store = MemoryStore(Memory())
-        await kept.save(store, policy, by="ada", why="a test", now=clock.now())
+        store = MemoryStore(SharedMemory())
+        await versions.save(store, policy, by="ada", why="a test", now=clock.now())
         agent = under(stumble, policy.name, name="worker")
         async with opened(Place("memory", Path()), agent, clock=clock, store=store) as mc:
             session = await mc.start(agent, GOAL, by="ada")

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 import midcourse
-from midcourse.core.policy.decisions import Unseen
-from midcourse.runtime.supervision import Supervisor
+from midcourse.core.policy_decision import Unseen
+from midcourse.runtime.supervisor import Supervisor
 from tests.policy.runs import Run, called
-from tests.policy.watching import FixedDrift, a_while, interventions, opened, under
+from tests.policy.watched_programs import FixedDrift, a_while, interventions, opened, under
 from tests.promises.harness import Place, until
 
 

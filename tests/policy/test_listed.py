@@ -9,17 +9,17 @@ import pytest
 
 from midcourse.core.events import InterventionLabelled, ReportMade
 from midcourse.core.ids import Position, SessionId
-from midcourse.runtime.artifacts import ARTIFACTS, read_artifacts
-from midcourse.runtime.interventions import LABELS, read_labels
-from midcourse.runtime.loading import read_events
+from midcourse.policy.artifact_shelf import ARTIFACTS, read_artifacts
+from midcourse.policy.intervention_shelf import LABELS, read_labels
+from midcourse.runtime.session_loader import read_events
 from midcourse.wiring import open_store
-from tests.policy.dying import SESSION
+from tests.policy.crash_program import SESSION
 
 
 @pytest.mark.parametrize(("shelf", "kind"), [(ARTIFACTS, ReportMade), (LABELS, InterventionLabelled)])
 async def test_what_a_killed_process_had_just_journaled_is_listed(tmp_path: Path, shelf: str, kind: type) -> None:
     url = f"sqlite:///{tmp_path / 'store.db'}"
-    child = subprocess.run([sys.executable, "-m", "tests.policy.dying", url, shelf], check=False, timeout=60)
+    child = subprocess.run([sys.executable, "-m", "tests.policy.crash_program", url, shelf], check=False, timeout=60)
     assert child.returncode == -signal.SIGKILL
     store = await open_store(url)
     try:

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 import midcourse
 from midcourse.api import Midcourse, SessionHandle
 from midcourse.core import events as ev
-from midcourse.core.policy.document import Policy
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.policies import kept
+from midcourse.policy import versions
+from midcourse.policy.document import Policy
+from midcourse.policy.profiles import STANDARD
 from midcourse.runtime.settings import Settings
-from midcourse.runtime.supervision import Supervisor
-from midcourse.stores.sqlite.memory import Memory, MemoryStore
+from midcourse.runtime.supervisor import Supervisor
+from midcourse.stores.sqlite.memory import MemoryStore, SharedMemory
 from midcourse.testing import FakeClock
 from tests.policy.runs import GOAL
-from tests.policy.watching import no_drift, opened, under
+from tests.policy.watched_programs import no_drift, opened, under
 from tests.promises.harness import Place, history
 
 ADA: Final = "ada"
@@ -38,9 +38,9 @@ def live(work: Callable[[Midcourse, FakeClock], Awaitable[None]], *agents: Any, 
     clock = FakeClock()
 
     async def main() -> None:
-        store = MemoryStore(Memory())
+        store = MemoryStore(SharedMemory())
         if policy is not None:
-            await kept.save(store, policy, by=ADA, why="a test", now=clock.now())
+            await versions.save(store, policy, by=ADA, why="a test", now=clock.now())
         async with opened(Place("memory", Path()), *agents, clock=clock, store=store, settings=SELDOM) as mc:
             await work(mc, clock)
 

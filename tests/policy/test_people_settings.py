@@ -7,17 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 import midcourse
-from midcourse.core.inbox import InboxAsk
-from midcourse.core.policy.document import ErrorRule, Policy
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.core.policy.restraint import Batch
-from midcourse.core.policy.spans import Span
-from midcourse.policies import kept
-from midcourse.runtime.supervision import Supervisor
-from midcourse.stores.sqlite.memory import Memory, MemoryStore
+from midcourse.people.inbox_rules import InboxAsk
+from midcourse.policy import versions
+from midcourse.policy.document import ErrorRule, Policy
+from midcourse.policy.durations import Span
+from midcourse.policy.profiles import STANDARD
+from midcourse.policy.restraint import Batch
+from midcourse.runtime.supervisor import Supervisor
+from midcourse.stores.sqlite.memory import MemoryStore, SharedMemory
 from midcourse.testing import FakeClock
 from tests.policy.runs import GOAL
-from tests.policy.watching import no_drift, opened, under
+from tests.policy.watched_programs import no_drift, opened, under
 from tests.promises.harness import Place
 
 HOUR: Final = 3600.0
@@ -53,8 +53,8 @@ def under_policy(policy: Policy) -> tuple[list[Batch], list[InboxAsk]]:
     clock = FakeClock()
 
     async def main() -> tuple[list[Batch], list[InboxAsk]]:
-        store = MemoryStore(Memory())
-        await kept.save(store, policy, by="ada", why="a test", now=clock.now())
+        store = MemoryStore(SharedMemory())
+        await versions.save(store, policy, by="ada", why="a test", now=clock.now())
         agent = under(stumble, policy.name, name="worker")
         async with opened(Place("memory", Path()), agent, clock=clock, store=store) as mc:
             session = await mc.start(agent, GOAL, by="ada")

@@ -8,17 +8,17 @@ from msgspec.structs import replace
 
 import midcourse
 from midcourse.core.audit import Audited
-from midcourse.core.policy.document import Environments, Policy
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.policies import kept
-from midcourse.runtime.auditing import prune_audit, read_audit
+from midcourse.policy import versions
+from midcourse.policy.document import Environments, Policy
+from midcourse.policy.profiles import STANDARD
+from midcourse.runtime.audit_log import prune_audit, read_audit
 from midcourse.runtime.settings import Settings
-from midcourse.runtime.supervision import Supervisor
+from midcourse.runtime.supervisor import Supervisor
 from midcourse.runtime.tools import declared_tool, register
-from midcourse.stores.sqlite.memory import Memory, MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore, SharedMemory
 from midcourse.testing import FakeClock
 from tests.policy.runs import GOAL
-from tests.policy.watching import no_drift, opened, under
+from tests.policy.watched_programs import no_drift, opened, under
 from tests.promises.harness import Place
 
 DAY: Final = 86_400.0
@@ -64,10 +64,10 @@ def touches(policy: Policy | None, *, later: float = 0.0, keep: float = 7 * DAY)
             await run.step(name, tool_of(name, **declared), "customers")
 
     async def main() -> list[Audited]:
-        store = MemoryStore(Memory())
+        store = MemoryStore(SharedMemory())
         name = "none"
         if policy is not None:
-            name = (await kept.save(store, policy, by="ada", why="a test", now=clock.now())).policy.name
+            name = (await versions.save(store, policy, by="ada", why="a test", now=clock.now())).policy.name
         agent = under(work, name, name="worker")
         place = Place("memory", Path())
         async with opened(place, agent, clock=clock, store=store, settings=NOBODY_ASKED) as mc:
@@ -108,8 +108,8 @@ def test_where_resources_must_be_tagged_a_call_of_an_untagged_one_is_a_touch_of_
     clock = FakeClock()
 
     async def main() -> list[str]:
-        store = MemoryStore(Memory())
-        await kept.save(store, replace(UNASKED, environments=strict), by="ada", why="a test", now=clock.now())
+        store = MemoryStore(SharedMemory())
+        await versions.save(store, replace(UNASKED, environments=strict), by="ada", why="a test", now=clock.now())
 
         async def work(run: midcourse.Run) -> None:
             await run.step("peek", tool_of("peek", effect="read"), "customers")
@@ -123,7 +123,7 @@ def test_where_resources_must_be_tagged_a_call_of_an_untagged_one_is_a_touch_of_
 
 
 async def test_the_entry_of_a_read_is_durable_before_the_read_begins() -> None:
-    store = MemoryStore(Memory())
+    store = MemoryStore(SharedMemory())
     seen: list[str] = []
 
     async def body() -> str:
@@ -158,7 +158,11 @@ def test_the_undo_of_what_was_done_in_prod_is_in_the_audit_log_too() -> None:
 
         agent = under(work, "none", name="worker")
         async with opened(
-            Place("memory", Path()), agent, clock=clock, store=(store := MemoryStore(Memory())), settings=NOBODY_ASKED
+            Place("memory", Path()),
+            agent,
+            clock=clock,
+            store=(store := MemoryStore(SharedMemory())),
+            settings=NOBODY_ASKED,
         ) as mc:
             session = await mc.start(agent, GOAL)
             await clock.sleep(5)

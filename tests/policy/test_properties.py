@@ -11,23 +11,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from midcourse.analysis.backtest import replay
+from midcourse.analysis.backtest.importers.journal import recording_of
+from midcourse.analysis.backtest.recordings import Recording
 from midcourse.api import SessionHandle
-from midcourse.backtest import replay
-from midcourse.backtest.importers.journal import recording_of
-from midcourse.backtest.recordings import Recording
-from midcourse.core.policy.acts import AnyAct, Begun, Called, Ended, Planned, Reported, Rested, Said, SteppedIn, WentOn
-from midcourse.core.policy.decisions import INTERRUPTS, SEVERITY, Decision, Reason
-from midcourse.core.policy.document import CLASSES, Policy
-from midcourse.core.policy.evaluation import evaluate, rules_of
-from midcourse.core.policy.observed import SIGNALS, Latch, Observed
-from midcourse.core.policy.profiles import BUILT_IN, PROFILES, STANDARD
+from midcourse.core.policy_decision import INTERRUPTS, SEVERITY, Decision, Reason
 from midcourse.errors import StepError
-from midcourse.monitors.estimates import History
-from midcourse.monitors.oversight import Oversight
-from midcourse.runtime.supervision import Supervisor
+from midcourse.policy.document import CLASSES, Policy
+from midcourse.policy.evaluation import evaluate, rules_of
+from midcourse.policy.observation import SIGNALS, Latch, Observed
+from midcourse.policy.profiles import BUILT_IN, PROFILES, STANDARD
+from midcourse.policy.run_activity import (
+    AnyAct,
+    Begun,
+    Called,
+    Ended,
+    Planned,
+    Reported,
+    Rested,
+    Said,
+    SteppedIn,
+    WentOn,
+)
+from midcourse.policy.signals.calls_left import CallHistory
+from midcourse.policy.signals.run_monitor import RunMonitor
+from midcourse.runtime.supervisor import Supervisor
 from tests.policy.agents import Box, World, fail, finish, take, think, work
 from tests.policy.runs import GOAL
-from tests.policy.watching import a_while, interventions, no_drift, opened, under
+from tests.policy.watched_programs import a_while, interventions, no_drift, opened, under
 from tests.promises.harness import Place, history, stop_watching
 
 NOT_APPLICABLE: Final = frozenset(
@@ -88,7 +99,9 @@ stepped_in: Final = st.builds(
 )
 acts: Final = calls | calls | calls | others
 streams: Final = st.lists(acts, max_size=60)
-histories: Final = st.sampled_from([History(), History((20,) * 9, (10.0,) * 9), History((100,) * 9, (900.0,) * 9)])
+histories: Final = st.sampled_from(
+    [CallHistory(), CallHistory((20,) * 9, (10.0,) * 9), CallHistory((100,) * 9, (900.0,) * 9)]
+)
 latches: Final = st.dictionaries(
     st.tuples(st.sampled_from(tuple(SIGNALS)), st.sampled_from(["warn", "explain", "intervene", "pause", "stop"])),
     st.builds(Latch, st.integers(0, 3), st.integers(0, 3)),
@@ -121,7 +134,7 @@ def timed(stream: Sequence[AnyAct]) -> list[AnyAct]:
 
 def watched(policy: Policy, stream: Sequence[AnyAct], **given: Any) -> tuple[list[AnyAct], list[tuple[int, Decision]]]:
     """A stream as a journal has it, with what was decided in its place; and the decisions, with their place."""
-    oversight = Oversight(policy, **given)
+    oversight = RunMonitor(policy, **given)
     journal: list[AnyAct] = []
     decisions: list[tuple[int, Decision]] = []
     for act in stream:
@@ -152,14 +165,14 @@ def test_a_decision_depends_on_nothing_but_its_inputs(
 
 @given(policy=policies, first=streams, second=streams, history=histories)
 def test_other_sessions_in_between_change_no_decision(
-    policy: Policy, first: list[AnyAct], second: list[AnyAct], history: History
+    policy: Policy, first: list[AnyAct], second: list[AnyAct], history: CallHistory
 ) -> None:
-    def decided(oversight: Oversight, act: AnyAct) -> Decision | None:
+    def decided(oversight: RunMonitor, act: AnyAct) -> Decision | None:
         return oversight.see(act)
 
-    alone = Oversight(policy, history=history)
+    alone = RunMonitor(policy, history=history)
     expected = [decided(alone, act) for act in first]
-    one, other = Oversight(policy, history=history), Oversight(policy, history=history)
+    one, other = RunMonitor(policy, history=history), RunMonitor(policy, history=history)
     mixed: list[Decision | None] = []
     for number in range(max(len(first), len(second))):
         if number < len(second):
@@ -171,20 +184,20 @@ def test_other_sessions_in_between_change_no_decision(
 
 @given(policy=policies, stream=streams, history=histories, budget=st.none() | st.just(5.0))
 def test_acts_that_were_recorded_and_read_again_give_the_same_decisions(
-    policy: Policy, stream: list[AnyAct], history: History, budget: float | None
+    policy: Policy, stream: list[AnyAct], history: CallHistory, budget: float | None
 ) -> None:
     codec = msgspec.json.Decoder(list[AnyAct])
     recorded = codec.decode(msgspec.json.encode(stream))
-    live, again = (Oversight(policy, history=history, budget=budget) for _ in range(2))
+    live, again = (RunMonitor(policy, history=history, budget=budget) for _ in range(2))
     assert [live.see(act) for act in stream] == [again.see(act) for act in recorded]
 
 
 @given(policy=policies, stream=streams, history=histories)
 def test_a_backtest_stops_a_recorded_run_where_it_would_have_been_stopped_live(
-    policy: Policy, stream: list[AnyAct], history: History
+    policy: Policy, stream: list[AnyAct], history: CallHistory
 ) -> None:
     run = timed(stream)
-    live = Oversight(policy, history=history)
+    live = RunMonitor(policy, history=history)
     expected: Decision | None = None
     for act in run:
         due = live.due()
@@ -199,7 +212,7 @@ def test_a_backtest_stops_a_recorded_run_where_it_would_have_been_stopped_live(
         if expected is not None or isinstance(act, Ended):
             break
     recording = Recording(source="s", run_id="r", acts=tuple(run), steps=tuple(range(len(run))), count=len(run))
-    verdict = replay(recording, Oversight(policy, history=history))
+    verdict = replay(recording, RunMonitor(policy, history=history))
     if expected is not None:
         assert verdict.decision == expected
     elif not any(isinstance(act, Ended) for act in run):
@@ -208,10 +221,10 @@ def test_a_backtest_stops_a_recorded_run_where_it_would_have_been_stopped_live(
 
 @given(policy=policies, stream=streams, history=histories, cut=st.integers(0, 60), asks=st.booleans())
 def test_to_read_the_past_and_go_on_is_to_have_seen_it_all(
-    policy: Policy, stream: list[AnyAct], history: History, cut: int, asks: bool
+    policy: Policy, stream: list[AnyAct], history: CallHistory, cut: int, asks: bool
 ) -> None:
     journal, decisions = watched(policy, timed(stream), history=history, asks=asks)
-    heir = Oversight(policy, history=history, asks=asks)
+    heir = RunMonitor(policy, history=history, asks=asks)
     place = min(cut, len(journal))
     for act in journal[:place]:
         assert heir.see(act, past=True) is None
@@ -272,7 +285,7 @@ def test_a_value_that_wavers_about_its_threshold_is_told_of_once_however_far_it_
     mark = drift.warn if start == "warn" else drift.intervene
     assert mark is not None
     gauge = Dial()
-    oversight = Oversight(policy, drift=gauge, asks=False, task_class="medium")
+    oversight = RunMonitor(policy, drift=gauge, asks=False, task_class="medium")
     told: list[Reason] = []
 
     def act(value: float) -> None:
@@ -326,9 +339,9 @@ class Dial:
     task_class=st.none() | st.sampled_from(CLASSES),
 )
 def test_no_stream_of_acts_crashes_it_and_every_decision_names_what_it_could_not_see(
-    policy: Policy, stream: list[AnyAct], history: History, budget: float | None, task_class: Any
+    policy: Policy, stream: list[AnyAct], history: CallHistory, budget: float | None, task_class: Any
 ) -> None:
-    oversight = Oversight(policy, history=history, budget=budget, task_class=task_class)
+    oversight = RunMonitor(policy, history=history, budget=budget, task_class=task_class)
     # Calls that are left are only held against half of a budget.
     signals = {rule.signal for rule in rules_of(policy)} - NOT_APPLICABLE - ({"calls_left"} if budget else set())
     for act in stream:
@@ -347,7 +360,7 @@ def test_no_stream_of_acts_crashes_it_and_every_decision_names_what_it_could_not
 
 
 def test_what_is_kept_of_a_run_is_bounded_however_long_and_various_it_is() -> None:
-    oversight = Oversight(STANDARD)
+    oversight = RunMonitor(STANDARD)
     oversight.see(Begun(at=0.0, goal=GOAL))
 
     def feed(first: int, last: int) -> None:
@@ -453,14 +466,14 @@ async def test_a_real_session_is_decided_about_live_as_in_a_backtest_of_its_jour
         made = [one.decision for one in await interventions(session) if one.decision.interrupts]
         recording = recording_of(events, run_id=session.id)
         assert recording is not None
-        verdict = replay(recording, Oversight(STANDARD))
+        verdict = replay(recording, RunMonitor(STANDARD))
         if function is works:
             assert (made, verdict.decision) == ([], None)
             world.may_end.set()
             return
         decided = verdict.decision
         if function is takes_long:  # on this clock time passes at once: a live session is not looked at in between
-            oversight = Oversight(STANDARD)
+            oversight = RunMonitor(STANDARD)
             found = (oversight.see(act) for act in recording.acts)
             decided = next(one for one in found if one is not None and one.interrupts)
         assert decided is not None

@@ -12,17 +12,17 @@ import midcourse
 from midcourse.api import Midcourse, SessionHandle
 from midcourse.core import events as ev
 from midcourse.core.hypothesis import HOW, stated_in
-from midcourse.core.policy.document import HypothesisRule, Policy
-from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.terms import TaskClass
-from midcourse.policies import kept
+from midcourse.policy import versions
+from midcourse.policy.document import HypothesisRule, Policy
+from midcourse.policy.profiles import STANDARD
 from midcourse.runtime.settings import Settings
-from midcourse.runtime.supervision import Supervisor
+from midcourse.runtime.supervisor import Supervisor
 from midcourse.runtime.tools import declared_tool, register
-from midcourse.stores.sqlite.memory import Memory, MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore, SharedMemory
 from midcourse.testing import FakeClock
 from tests.policy.runs import GOAL
-from tests.policy.watching import no_drift, opened, under
+from tests.policy.watched_programs import no_drift, opened, under
 from tests.promises.harness import Place, history
 
 STRICT: Final[Policy] = replace(
@@ -48,7 +48,7 @@ class World:
         self.acted: list[tuple[int, float]] = []
         self.looked = 0
         self.clock = FakeClock()
-        self.memory = Memory()
+        self.memory = SharedMemory()
         self.act = declared_tool(self._act, name="act", origin=f"{__name__}:act{id(self)}", effect="idempotent")
         self.look = declared_tool(self._look, name="look", origin=f"{__name__}:look{id(self)}", effect="read")
         for one in (self.act, self.look):
@@ -67,8 +67,8 @@ class World:
 
         async def main() -> None:
             store = MemoryStore(self.memory)
-            if policy.name not in await kept.names(store):
-                await kept.save(store, policy, by="ada", why="a test", now=self.clock.now())
+            if policy.name not in await versions.names(store):
+                await versions.save(store, policy, by="ada", why="a test", now=self.clock.now())
             async with opened(
                 Place("memory", Path()), *agents, clock=self.clock, store=store, settings=SELDOM, grace=0.1
             ) as mc:

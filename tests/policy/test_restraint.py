@@ -5,16 +5,15 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from midcourse.core.policy.acts import SteppedIn
-from midcourse.core.policy.decisions import COSTS_ATTENTION, INTERRUPTS, Decision, Level, Reason
-from midcourse.core.policy.document import CostRule, LoopRule, Policy, Restraint, WorthRule
-from midcourse.core.policy.evaluation import evaluate, worth_of
-from midcourse.core.policy.profiles import PROFILES, STANDARD
-from midcourse.core.policy.restraint import (
-    Alarm,
+from midcourse.core.policy_decision import COSTS_ATTENTION, INTERRUPTS, Alarm, Decision, Level, Reason
+from midcourse.policy.document import CostRule, LoopRule, Policy, Restraint, WorthRule
+from midcourse.policy.durations import Span
+from midcourse.policy.evaluation import evaluate, worth_of
+from midcourse.policy.profiles import PROFILES, STANDARD
+from midcourse.policy.restraint import (
     Batch,
-    Judged,
-    Ledger,
+    InterventionLedger,
+    JudgedIntervention,
     batches,
     counted,
     is_mistrusted,
@@ -22,7 +21,7 @@ from midcourse.core.policy.restraint import (
     share_of_a_run,
     wrong_lately,
 )
-from midcourse.core.policy.spans import Span
+from midcourse.policy.run_activity import SteppedIn
 from tests.policy.runs import MINUTE, Run, called, level, observed
 
 LOOPS: Final = {"loops": 5.0}
@@ -89,8 +88,8 @@ def decision_of(level: Level, *signals: str) -> Decision:
 @pytest.mark.parametrize("wanted", sorted(COSTS_ATTENTION - {"stop"}))
 def test_a_person_is_interrupted_so_often_an_hour_and_no_more(profile: str, most: int, wanted: Level) -> None:
     policy, decision = PROFILES[profile], decision_of(wanted)
-    assert restrain(policy, decision, Ledger(last_hour=most - 1)) == decision
-    held = restrain(policy, decision, Ledger(last_hour=most))
+    assert restrain(policy, decision, InterventionLedger(last_hour=most - 1)) == decision
+    held = restrain(policy, decision, InterventionLedger(last_hour=most))
     assert (held.level, held.wanted) == ("notify", wanted)
     assert held.held == (f"{most} interventions in an hour; at most {most} for one person",)
     assert held.reasons == decision.reasons
@@ -98,13 +97,13 @@ def test_a_person_is_interrupted_so_often_an_hour_and_no_more(profile: str, most
 
 def test_an_agent_is_asked_for_its_plan_however_often_its_person_was_interrupted() -> None:
     asking = decision_of("ask_plan")
-    assert restrain(STANDARD, asking, Ledger(last_hour=1000, of_this_run=1000)) == asking
+    assert restrain(STANDARD, asking, InterventionLedger(last_hour=1000, of_this_run=1000)) == asking
 
 
 def test_a_milestone_goes_through_whatever_the_person_had_to_bear_and_whoever_called_it_wrong() -> None:
     reason = Reason("cost", "pause", 10.0, 10.0, "It has cost $10.00.")
     milestone = Decision(level="pause", wanted="pause", policy="standard@1", reasons=(reason,))
-    ledger = Ledger(last_hour=1000, of_this_run=1000, wrong={"cost": (100, 100)})
+    ledger = InterventionLedger(last_hour=1000, of_this_run=1000, wrong={"cost": (100, 100)})
     assert restrain(STANDARD, milestone, ledger) == milestone
 
 
@@ -114,10 +113,10 @@ def test_one_run_uses_up_no_more_than_half_of_what_its_person_bears(most: int, s
     policy, noisy = restrained(interventions_per_hour=most), [("ada", "noisy")] * 20
     last_hour, of_this_run = counted(noisy, "ada", "quiet", most)
     assert (last_hour, of_this_run) == (share, 0)
-    quiet = restrain(policy, decision_of("pause"), Ledger(last_hour=last_hour, of_this_run=of_this_run))
+    quiet = restrain(policy, decision_of("pause"), InterventionLedger(last_hour=last_hour, of_this_run=of_this_run))
     assert quiet.level == ("pause" if most > 1 else "notify")
     last_hour, of_this_run = counted(noisy, "ada", "noisy", most)
-    held = restrain(policy, decision_of("pause"), Ledger(last_hour=last_hour, of_this_run=of_this_run))
+    held = restrain(policy, decision_of("pause"), InterventionLedger(last_hour=last_hour, of_this_run=of_this_run))
     assert held.level == "notify"
     if most > 1:
         assert held.held == (f"20 by this run in an hour; at most {share} of {most} are one run's",)
@@ -127,7 +126,7 @@ def test_one_run_uses_up_no_more_than_half_of_what_its_person_bears(most: int, s
 @pytest.mark.parametrize("wanted", ["none", "notify", "stop"])
 def test_stops_go_through_everything_and_what_interrupts_nobody_needs_no_restraint(wanted: Level) -> None:
     decision = decision_of(wanted)
-    ledger = Ledger(last_hour=1000, wrong={"loops": (100, 100)})
+    ledger = InterventionLedger(last_hour=1000, wrong={"loops": (100, 100)})
     assert restrain(STANDARD, decision, ledger) == decision
 
 
@@ -243,7 +242,7 @@ def test_with_more_calls_left_more_is_avoided() -> None:
 def test_a_signal_that_was_wrong_in_more_than_three_tenths_of_at_least_ten_only_tells(
     wrong: int, labelled: int, mistrusted: bool
 ) -> None:
-    ledger = Ledger(wrong={"loops": (wrong, labelled)})
+    ledger = InterventionLedger(wrong={"loops": (wrong, labelled)})
     assert is_mistrusted(STANDARD, "loops", ledger) == mistrusted
     held = restrain(STANDARD, decision_of("pause"), ledger)
     assert held.level == ("notify" if mistrusted else "pause")
@@ -251,9 +250,11 @@ def test_a_signal_that_was_wrong_in_more_than_three_tenths_of_at_least_ten_only_
     assert held.held == ((said,) if mistrusted else ())
 
 
-def labelled(count: int, *, at: float = 0.0, by: str = "policy:standard@1", wrong: bool = True) -> list[Judged]:
+def labelled(
+    count: int, *, at: float = 0.0, by: str = "policy:standard@1", wrong: bool = True
+) -> list[JudgedIntervention]:
     """So many interventions by loops, of which somebody said that."""
-    return [Judged(at, by, ("loops",), wrong)] * count
+    return [JudgedIntervention(at, by, ("loops",), wrong)] * count
 
 
 KNOWN = {"policy:standard@1": STANDARD}
@@ -270,9 +271,9 @@ def test_mistrust_of_a_signal_ends_when_what_was_said_of_it_is_a_month_old() -> 
 
 def test_mistrust_of_a_signal_ends_when_people_call_right_what_they_were_told_by_it() -> None:
     judged = [*labelled(4), *labelled(6, wrong=False)]
-    ledger = Ledger(wrong=wrong_lately(STANDARD, judged, KNOWN, 1.0))
+    ledger = InterventionLedger(wrong=wrong_lately(STANDARD, judged, KNOWN, 1.0))
     assert is_mistrusted(STANDARD, "loops", ledger)
-    ledger = Ledger(wrong=wrong_lately(STANDARD, [*judged, *labelled(4, wrong=False)], KNOWN, 1.0))
+    ledger = InterventionLedger(wrong=wrong_lately(STANDARD, [*judged, *labelled(4, wrong=False)], KNOWN, 1.0))
     assert not is_mistrusted(STANDARD, "loops", ledger)
 
 
@@ -294,7 +295,7 @@ def test_what_was_said_of_thresholds_that_nobody_knows_counts_for_nothing() -> N
 
 
 def test_one_signal_that_is_trusted_is_enough() -> None:
-    ledger = Ledger(wrong={"loops": (10, 10)})
+    ledger = InterventionLedger(wrong={"loops": (10, 10)})
     decision = decision_of("pause", "loops", "resources")
     assert restrain(STANDARD, decision, ledger).level == "pause"
 
@@ -303,7 +304,7 @@ def test_an_agents_own_question_is_not_taken_for_mistrusted() -> None:
     asking = Decision(
         level="ask", wanted="ask", policy="standard@1", question="unknown_error", words="What shall I do?"
     )
-    assert restrain(STANDARD, asking, Ledger(wrong={"loops": (10, 10)})) == asking
+    assert restrain(STANDARD, asking, InterventionLedger(wrong={"loops": (10, 10)})) == asking
 
 
 # ---- first the plan
@@ -359,7 +360,7 @@ def test_what_the_ledger_held_back_was_never_asked_so_that_no_pause_follows_from
 
     wanted = [one for _ in range(5) if (one := again()) is not None][-1]
     assert wanted.level == "ask_plan"
-    told = restrain(STANDARD, wanted, Ledger(wrong={"loops": (10, 10)}))
+    told = restrain(STANDARD, wanted, InterventionLedger(wrong={"loops": (10, 10)}))
     oversight.held(wanted)
     oversight.see(SteppedIn(at=run.at, level=told.level, reasons=told.reasons))
     assert oversight.observed().plan_asked_at is None

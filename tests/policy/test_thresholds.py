@@ -10,18 +10,18 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from midcourse.core.policy.acts import Called
-from midcourse.core.policy.decisions import Level
-from midcourse.core.policy.document import CostRule, Levels, Policy
-from midcourse.core.policy.evaluation import after, evaluate, rules_of, worth_of
-from midcourse.core.policy.observed import SIGNALS, Latch
-from midcourse.core.policy.profiles import PROFILES, STANDARD
+from midcourse.core.policy_decision import Level
 from midcourse.core.terms import TaskClass
-from midcourse.monitors.estimates import History
-from midcourse.monitors.latches import Latches
-from midcourse.monitors.spending import Spending
+from midcourse.policy.document import CostRule, Levels, Policy
+from midcourse.policy.evaluation import after, evaluate, rules_of, worth_of
+from midcourse.policy.observation import SIGNALS, Latch
+from midcourse.policy.profiles import PROFILES, STANDARD
+from midcourse.policy.run_activity import Called
+from midcourse.policy.signals.calls_left import CallHistory
+from midcourse.policy.signals.cost import Spending
+from midcourse.policy.signals.threshold_state import Latches
 from tests.policy.runs import MINUTE, Run, level, observed
-from tests.policy.watching import FixedDrift
+from tests.policy.watched_programs import FixedDrift
 
 Marks = list[tuple[float, Level]]
 TURNS: Final = {"conservative": (6, 12, 15, 27), "standard": (10, 20, 25, 45), "permissive": (18, 36, 45, 45)}
@@ -232,8 +232,8 @@ DEAR: Final = replace(STANDARD, signals=replace(STANDARD.signals, cost=CostRule(
     [
         {},
         {"task_class": "medium"},
-        {"history": History((3,) * 10, (10.0,) * 10)},
-        {"history": History((14,) * 10, (600.0,) * 10)},
+        {"history": CallHistory((3,) * 10, (10.0,) * 10)},
+        {"history": CallHistory((14,) * 10, (600.0,) * 10)},
     ],
     ids=["too early", "only watched", "taken for short", "nearly done"],
 )
@@ -403,7 +403,7 @@ def test_a_token_rate_needs_six_calls_that_were_measured() -> None:
 # ---- calls left
 
 
-HUNDRED: Final = History((100,) * 10, (600.0,) * 10)
+HUNDRED: Final = CallHistory((100,) * 10, (600.0,) * 10)
 
 
 def test_over_half_of_the_calls_left_when_half_of_the_budget_is_spent_is_a_reason() -> None:

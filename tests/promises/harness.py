@@ -20,7 +20,7 @@ from midcourse.runtime.agents import OnNewVersion
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.tools import declared_tool, register
 from midcourse.stores.sqlite import SqliteStore
-from midcourse.stores.sqlite.memory import Memory, MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore, SharedMemory
 from midcourse.testing import FakeClock
 from midcourse.wiring import open_control
 
@@ -58,7 +58,7 @@ class Place:
     def __init__(self, kind: Kind, folder: Path) -> None:
         self.kind = kind
         self.path = folder / "sessions.db"
-        self.memory = Memory()
+        self.memory = SharedMemory()
         self.url = "memory://" if kind == "memory" else f"sqlite:///{self.path}"
 
     @contextmanager

@@ -15,7 +15,7 @@ import pytest
 import midcourse
 from midcourse.core.effects import UndoChoice
 from tests.effects.clients import EFFECTS, TOOLS
-from tests.effects.made import made
+from tests.effects.made_tools import made
 from tests.effects.remote import Manner, Remote, serving
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, resumable, until_status, until_true

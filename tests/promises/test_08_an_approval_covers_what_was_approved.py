@@ -10,12 +10,12 @@ from msgspec.structs import replace as policy_with
 
 import midcourse
 from midcourse.core import events as ev
-from midcourse.core.policy.document import Environments
-from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.session import OpenAsk
-from midcourse.policies.kept import save as save_policy
+from midcourse.policy.document import Environments
+from midcourse.policy.profiles import STANDARD
+from midcourse.policy.versions import save as save_policy
 from midcourse.runtime.clock import SystemClock
-from midcourse.runtime.supervision import Supervisor
+from midcourse.runtime.supervisor import Supervisor
 from midcourse.runtime.tools import declared_tool, register
 from midcourse.stores.sqlite.memory import MemoryStore
 from tests.promises.harness import Place, history, resumable, until_status, until_true

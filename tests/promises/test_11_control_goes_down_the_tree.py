@@ -285,7 +285,7 @@ async def test_a_queued_child_is_not_started_by_a_sweep(place: Place) -> None:
         await session.pause()
         control = _control(mc)
         orphan = child_id(session.id, step_id("1", "spawn kid", "=one"))
-        await control.bear(orphan, kid, "one", session.id)
+        await control.create_child(orphan, kid, "one", session.id)
     async with place.open(parent, kid) as mc:
         looked = await mc.start(kid, "two")  # by its end the sweep has been round
         await looked.result()

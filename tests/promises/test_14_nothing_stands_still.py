@@ -12,8 +12,8 @@ from midcourse.core.ids import Position, SessionId, WorkerId
 from midcourse.core.session import Hold
 from midcourse.errors import Damaged
 from midcourse.ports.store import Owned, Store
-from midcourse.runtime.settling import DID_NOT, HAPPENED
-from midcourse.runtime.undoing import Undoing
+from midcourse.runtime.call_recovery import DID_NOT, HAPPENED
+from midcourse.runtime.undo import UndoRunner
 from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
@@ -214,12 +214,12 @@ async def test_a_session_whose_holds_cannot_even_be_tried_fails_and_says_so(
     """It does not try without end, and it is not completed as if nothing were held."""
     tries = 0
 
-    async def broken(self: Undoing, hold: Hold) -> None:
+    async def broken(self: UndoRunner, hold: Hold) -> None:
         nonlocal tries
         tries += 1
         raise RuntimeError("nobody had foreseen this")
 
-    monkeypatch.setattr(Undoing, "release", broken)
+    monkeypatch.setattr(UndoRunner, "release", broken)
 
     async def agent(run: midcourse.Run) -> None:
         await run.hold("lock", let_go)

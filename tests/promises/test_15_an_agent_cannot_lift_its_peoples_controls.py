@@ -25,9 +25,9 @@ from midcourse.tools.shell import shell_in
 from tests.promises.a_tool import in_a_process
 from tests.promises.harness import Place, resumable, until_status, until_true
 from tests.properties.test_agents import controls, kept
-from tests.server.reading import Latch, served
-from tests.server.reading import until_status as until_shown
-from tests.server.serving import TOKEN
+from tests.server.live_server import TOKEN
+from tests.server.stream_reader import Latch, served
+from tests.server.stream_reader import until_status as until_shown
 from tests.unit.core.stories import STOP
 
 ROLES: Final[tuple[cmd.Role, ...]] = get_args(cmd.Role)

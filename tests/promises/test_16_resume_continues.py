@@ -12,12 +12,12 @@ from msgspec.structs import replace as changed
 import midcourse
 from midcourse.api import SessionHandle
 from midcourse.core import events as ev
-from midcourse.core.policy.document import Policy
-from midcourse.core.policy.profiles import STANDARD
 from midcourse.errors import Refused
-from midcourse.policies import kept
-from midcourse.runtime.supervision import Supervisor
-from tests.policy.watching import no_drift, opened, under
+from midcourse.policy import versions
+from midcourse.policy.document import Policy
+from midcourse.policy.profiles import STANDARD
+from midcourse.runtime.supervisor import Supervisor
+from tests.policy.watched_programs import no_drift, opened, under
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, types, until, until_status
 
@@ -307,7 +307,7 @@ async def test_a_call_that_declares_more_than_the_policy_allows_for_one_is_asked
         await run.step("costly", costly.run)
 
     store = await place.store()
-    await kept.save(store, unpaid, by="ada", why="a test", now=1.0)
+    await versions.save(store, unpaid, by="ada", why="a test", now=1.0)
     agent = under(work, "unpaid")
     async with opened(place, agent, store=store, settings=midcourse.Settings(approve_paid=False, poll=0.05)) as mc:
         session = await mc.start(agent, "a goal")

@@ -15,7 +15,7 @@ from midcourse.core.events import Recorded
 from midcourse.core.ids import SessionId
 from midcourse.core.replies import Reply
 from midcourse.runtime.tools import Tool, declared_tool, register
-from tests.checkpoints.opening import Skipping, opened
+from tests.checkpoints.programs import Skipping, opened
 from tests.promises.faults import Faulty
 from tests.promises.harness import NEVER, Place, history, resumable, types, until, until_status, until_true
 
@@ -245,7 +245,7 @@ async def test_a_reversible_call_whose_undo_fails_is_not_tried_again(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may exist, and must not exist twice."""
-    monkeypatch.setattr("midcourse.runtime.undoing.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("midcourse.runtime.undo.FIRST_PAUSE", 0.0)
     tool = Flaky(Answered(503), reversible=True, undo_fails=True, retry=AT_ONCE)
     async with place.open(calling(tool)) as mc:
         session = await mc.start(calling(tool))

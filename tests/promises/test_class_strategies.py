@@ -14,13 +14,13 @@ from midcourse.core import events as ev
 from midcourse.core.codec import Blob
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Epoch, Position, SessionId
-from midcourse.core.policy.document import Policy
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.policies import kept
+from midcourse.policy import versions
+from midcourse.policy.document import Policy
+from midcourse.policy.profiles import STANDARD
 from midcourse.runtime.settings import Settings
-from midcourse.runtime.supervision import Supervisor
+from midcourse.runtime.supervisor import Supervisor
 from tests.policy.runs import GOAL
-from tests.policy.watching import no_drift, opened, under
+from tests.policy.watched_programs import no_drift, opened, under
 from tests.promises.faults import Faulty
 from tests.promises.harness import NEVER, Place, Tool, history, resumable, until_true
 
@@ -70,7 +70,7 @@ async def noting(place: Place, *policies: Policy) -> Noting:
     """Such a store, that knows these policies."""
     store = Noting(await place.store())
     for policy in policies:
-        await kept.save(store, policy, by="ada", why="a test", now=1.0)
+        await versions.save(store, policy, by="ada", why="a test", now=1.0)
     return store
 
 

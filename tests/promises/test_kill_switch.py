@@ -13,7 +13,7 @@ from midcourse.core.ids import CommandId
 from midcourse.core.switches import Scope, check_scope
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import InvalidInput, Refused, StoreUnavailable
-from midcourse.runtime import standing
+from midcourse.runtime import active_switches
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, types, until_status, until_true
 
@@ -113,7 +113,7 @@ async def test_what_was_decided_before_a_switch_came_is_no_refusal(verb: str, pl
         first = (await mc.kill_switch.throw(ALL, "freeze")).switch
         await mc.kill_switch.lift(first.id, "thawed")
         standing = mc._control.worker.standing  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        look = standing.glance
+        look = standing.recent
         thrown: list[object] = []
 
         async def glance() -> Any:
@@ -122,7 +122,7 @@ async def test_what_was_decided_before_a_switch_came_is_no_refusal(verb: str, pl
                 thrown.append(await other.kill_switch.throw(ALL, "again"))
             return found
 
-        standing.glance = glance
+        standing.recent = glance
         before = (await session.state()).position
         reply = await (session.lift() if verb == "lift" else session.resume())
         assert reply.status == "halted"
@@ -148,7 +148,7 @@ async def test_what_was_decided_before_a_switch_came_is_no_refusal_if_the_sessio
         first = (await mc.kill_switch.throw(ALL, "freeze", wait=0.1)).switch
         await mc.kill_switch.lift(first.id, "thawed")
         standing = mc._control.worker.standing  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        look, find = standing.glance, standing.over
+        look, find = standing.recent, standing.switch_over
         thrown: list[object] = []
 
         async def glance() -> Any:
@@ -163,7 +163,7 @@ async def test_what_was_decided_before_a_switch_came_is_no_refusal_if_the_sessio
             await until_status(started, "completed")
             return found
 
-        standing.glance, standing.over = glance, over
+        standing.recent, standing.switch_over = glance, over
         assert (await started.lift()).level == "decided"
         assert "session.halt_lifted" in types(await history(started))
 
@@ -249,7 +249,7 @@ async def test_a_switch_that_cannot_be_written_stops_all_the_same_and_says_so(pl
         assert await until_status(late, "halted") == "halted"
         assert len(tool.begun) == begun
         async with asyncio.timeout(10):
-            while not await store.inner.shelved(standing.SHELF):
+            while not await store.inner.shelved(active_switches.SHELF):
                 await asyncio.sleep(0.01)
     async with place.open(drive=False) as mc:
         [kept] = await mc.kill_switch.reports()

@@ -15,23 +15,29 @@ from midcourse.api import SessionHandle
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.ids import CommandId
-from midcourse.core.policy.decisions import Decision, Reason
-from midcourse.core.policy.document import DurationRule, ErrorRule, Policy
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.core.policy.restraint import Alarm
-from midcourse.core.policy.spans import Span
+from midcourse.core.policy_decision import Alarm, Decision, Reason
 from midcourse.errors import InvalidInput, Refused, StepError, StoreUnavailable
-from midcourse.policies import kept
+from midcourse.policy import versions
+from midcourse.policy.document import DurationRule, ErrorRule, Policy
+from midcourse.policy.durations import Span
+from midcourse.policy.intervention_shelf import (
+    INTERVENTIONS,
+    LABELS,
+    LabelRecord,
+    alarm_items,
+    label_items,
+    read_alarms,
+)
+from midcourse.policy.profiles import STANDARD
 from midcourse.ports.store import NEWEST, HeadQuery
-from midcourse.runtime import standing, supervision, worker
-from midcourse.runtime.inbox import Inbox
-from midcourse.runtime.interventions import INTERVENTIONS, LABELS, Labelled, alarm_items, label_items, read_alarms
+from midcourse.runtime import active_switches, supervisor, worker
+from midcourse.runtime.command_inbox import CommandInbox
 from midcourse.runtime.settings import Settings
-from midcourse.runtime.supervision import Supervisor
+from midcourse.runtime.supervisor import Supervisor
 from midcourse.runtime.tools import declared_tool, register
 from tests.policy.agents import Skipping, think
 from tests.policy.runs import GOAL
-from tests.policy.watching import a_while, interventions, levels, no_drift, of_type, opened, under
+from tests.policy.watched_programs import a_while, interventions, levels, no_drift, of_type, opened, under
 from tests.promises.faults import Faulty
 from tests.promises.harness import QUICK, Place, history, types, until, until_status, until_true
 
@@ -410,11 +416,11 @@ async def test_a_policy_that_cannot_be_read_any_more_leaves_its_sessions_to_peop
         await session.pause(grace=0)
         await until_status(session, "paused")
         await store.shelve(
-            kept.SHELF, {"quickly@000001": b'{"document": {"unheard_of": 1}, "by": "a", "why": "b", "at": 1.0}'}
+            versions.SHELF, {"quickly@000001": b'{"document": {"unheard_of": 1}, "by": "a", "why": "b", "at": 1.0}'}
         )
-        damaged = dict(await store.shelved(kept.SHELF))
+        damaged = dict(await store.shelved(versions.SHELF))
     store = await place.store()
-    await store.shelve(kept.SHELF, damaged)
+    await store.shelve(versions.SHELF, damaged)
     with caplog.at_level(logging.WARNING, logger="midcourse"):
         async with opened(place, script.agent, clock=script.clock, store=store) as mc:
             again = await mc.get(session.id)
@@ -454,7 +460,7 @@ async def test_a_stop_does_not_wait_for_the_lists_over_many_sessions(place: Plac
 async def test_what_interrupts_is_tried_again_when_the_lists_cannot_be_read(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervision, "_DELAYS", (0.05, 0.05, 0.05))
+    monkeypatch.setattr(supervisor, "_DELAYS", (0.05, 0.05, 0.05))
     script = Script("eager")
     store = Unlisted(await place.store())
     await save(store, EAGER)
@@ -499,7 +505,7 @@ async def test_a_list_that_is_damaged_keeps_nobody_from_being_asked(place: Place
 async def test_a_session_is_watched_as_soon_as_the_store_can_be_read(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervision, "_DELAYS", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(supervisor, "_DELAYS", (0.01, 0.01, 0.01))
     script = Script()
     store = Unlisted(await place.store())
     async with opened(place, script.agent, clock=script.clock, store=store) as mc:
@@ -520,7 +526,7 @@ class Unlisted(Faulty):
 
     async def shelved(self, shelf: str, **given: Any) -> Any:
         """See the port."""
-        if shelf not in (kept.SHELF, standing.SHELF):
+        if shelf not in (versions.SHELF, active_switches.SHELF):
             self._look()
         return await self.inner.shelved(shelf, **given)
 
@@ -539,10 +545,10 @@ def failing(store: Faulty, times: int, monkeypatch: pytest.MonkeyPatch) -> list[
     """The next commands cannot be written, so often, and nothing can be journaled here; what was tried."""
     tried: list[str] = []
 
-    async def released(_inbox: Inbox, _command: cmd.Intervene) -> bool:
+    async def released(_inbox: CommandInbox, _command: cmd.Intervene) -> bool:
         return False
 
-    monkeypatch.setattr(Inbox, "step_in", released)
+    monkeypatch.setattr(CommandInbox, "step_in", released)
 
     def fails(write: str) -> bool:
         if write != "put":
@@ -575,9 +581,9 @@ async def test_a_stop_that_cannot_be_journaled_is_carried_out_by_the_next_owner(
 ) -> None:
     script = Script()
     store = Faulty(await place.store())
-    journal = Inbox.step_in
+    journal = CommandInbox.step_in
 
-    async def on_a_full_disk(inbox: Inbox, command: cmd.Intervene) -> bool:
+    async def on_a_full_disk(inbox: CommandInbox, command: cmd.Intervene) -> bool:
         store.fails = lambda write: write == "append"
         try:
             return await journal(inbox, command)
@@ -587,7 +593,7 @@ async def test_a_stop_that_cannot_be_journaled_is_carried_out_by_the_next_owner(
     async with opened(place, script.agent, clock=script.clock, store=store) as mc:
         session = await script.started(mc)
         await script.do(*("fail",) * 4)
-        monkeypatch.setattr(Inbox, "step_in", on_a_full_disk)
+        monkeypatch.setattr(CommandInbox, "step_in", on_a_full_disk)
         script.later("fail")
         await until_status(session, "paused")
         assert (await levels(session)).count("stop") == 1
@@ -598,7 +604,7 @@ async def test_a_stop_that_cannot_be_journaled_is_carried_out_by_the_next_owner(
 async def test_an_interruption_that_fails_is_tried_again_up_to_three_times(
     place: Place, times: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(supervision, "_DELAYS", (0.001, 0.002, 0.003))
+    monkeypatch.setattr(supervisor, "_DELAYS", (0.001, 0.002, 0.003))
     script = Script()
     store = Faulty(await place.store())
     async with opened(place, script.agent, clock=script.clock, store=store) as mc:
@@ -617,7 +623,7 @@ async def test_an_interruption_that_fails_is_tried_again_up_to_three_times(
 async def test_one_that_fails_four_times_is_given_up_with_a_word_and_decided_again_later(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(supervision, "_DELAYS", (0.001, 0.002, 0.003))
+    monkeypatch.setattr(supervisor, "_DELAYS", (0.001, 0.002, 0.003))
     script = Script()
     store = Faulty(await place.store())
     async with opened(place, script.agent, clock=script.clock, store=store) as mc:
@@ -639,7 +645,7 @@ async def test_one_that_fails_four_times_is_given_up_with_a_word_and_decided_aga
 async def test_a_pause_that_was_given_up_is_no_occasion_that_people_were_interrupted_by(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervision, "_DELAYS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(supervisor, "_DELAYS", (0.0, 0.0, 0.0))
     script = Script()
     store = Faulty(await place.store())
     async with opened(place, script.agent, clock=script.clock, store=store) as mc:
@@ -707,7 +713,7 @@ QUICKLY: Policy = replace(
 
 async def save(store: Any, policy: Policy, why: str = "a test") -> Policy:
     """Keep a policy."""
-    return (await kept.save(store, policy, by="ada", why=why, now=1.0)).policy
+    return (await versions.save(store, policy, by="ada", why=why, now=1.0)).policy
 
 
 @pytest.mark.parametrize(("level", "event"), [("notify", "intervention.made"), ("stop", "session.paused")])
@@ -799,12 +805,12 @@ async def test_an_unwatched_session_costs_nothing(
 ) -> None:
     made: list[object] = []
 
-    class Counted(supervision.Watched):
+    class Counted(supervisor.WatchedSession):
         def __init__(self, *given: Any) -> None:
             made.append(given)
             super().__init__(*given)
 
-    monkeypatch.setattr(worker, "Watched", Counted)
+    monkeypatch.setattr(worker, "WatchedSession", Counted)
     script = Script(named)
     settings = Settings(poll=QUICK.poll, unreachable_after=QUICK.unreachable_after, policy=default)
     async with opened(place, script.agent, clock=script.clock, settings=settings) as mc:
@@ -931,7 +937,7 @@ async def test_a_signal_that_people_called_wrong_only_tells_and_interrupts_again
             level="pause",
             signals=("cost", "cost.per_action"),
         )
-        label = Labelled(at=now, session=alarm.session, about="int_1", verdict="wrong", by="ada", agent="agent")
+        label = LabelRecord(at=now, session=alarm.session, about="int_1", verdict="wrong", by="ada", agent="agent")
         await store.shelve(INTERVENTIONS, alarm_items([alarm]))
         await store.shelve(LABELS, label_items(label))
     async with opened(place, script.agent, clock=script.clock, store=store) as mc:

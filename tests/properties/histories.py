@@ -19,7 +19,7 @@ from midcourse.core.decisions import decide
 from midcourse.core.effects import Effect
 from midcourse.core.evolution import evolve
 from midcourse.core.ids import AskId, CommandId, Epoch, MessageId, PauseId, StepId, ask_id, call_key
-from midcourse.core.policy.decisions import Level
+from midcourse.core.policy_decision import Level
 from midcourse.core.session import OpenCall, Session
 from midcourse.core.steps import StepLog, step_id
 from midcourse.core.turns import next_turn

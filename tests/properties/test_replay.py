@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from midcourse.core import events as ev
 from midcourse.core.fold import Fold, fold
 from midcourse.core.ids import StepId
-from midcourse.core.receipt import Ledger, line_of
+from midcourse.core.receipt import EffectLedger, line_of
 from midcourse.core.session import ENDED
 from midcourse.core.snapshot import decode_snapshot, encode_snapshot
 from tests.properties.histories import stories
@@ -85,9 +85,9 @@ def test_a_receipt_and_the_session_tell_the_same_of_every_open_call(story: Story
     assert ledger.is_final == (story.session.status in ENDED and not under_way)
 
 
-def ledger_of(story: Story) -> Ledger:
+def ledger_of(story: Story) -> EffectLedger:
     """The ledger of its whole journal."""
-    ledger = Ledger()
+    ledger = EffectLedger()
     for position, content, _ in story.rows:
         record = ev.decode_record(content)
         ledger.apply(ev.Recorded(position, record.at, record.event))

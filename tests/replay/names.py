@@ -9,24 +9,24 @@ from typing import Any, Final
 
 from msgspec import inspect
 
-from midcourse.core.artifacts import Reviewed, Told
 from midcourse.core.audit import AuditEntry
 from midcourse.core.commands import AnyCommand
 from midcourse.core.events import Record
-from midcourse.core.policy.restraint import Alarm
+from midcourse.core.policy_decision import Alarm
 from midcourse.core.snapshot import Snapshot
 from midcourse.core.switches import Switch
-from midcourse.core.webhooks import Delivery, Webhook
+from midcourse.people.webhooks import Delivery, Webhook
+from midcourse.policy.artifacts import ArtifactReported, Reviewed
+from midcourse.policy.intervention_shelf import LabelRecord
 from midcourse.ports.store import Head
-from midcourse.runtime.interventions import Labelled
-from midcourse.runtime.outcomes import Outcome
+from midcourse.runtime.command_outcome import CommandOutcome
 from midcourse.server.tokens import KeptToken
 
 PINNED: Final = Path(__file__).parent / "names.txt"
 ROOTS: Final[Mapping[str, Any]] = {
     "journal": Record,
     "inbox": AnyCommand,
-    "outcome": Outcome,
+    "outcome": CommandOutcome,
     "snapshot": Snapshot,
     "head": Head,
     "audit": AuditEntry,
@@ -35,8 +35,8 @@ ROOTS: Final[Mapping[str, Any]] = {
     "webhook": Webhook,
     "delivery": Delivery,
     "alarm": Alarm,
-    "label": Labelled,
-    "artifact": Told,
+    "label": LabelRecord,
+    "artifact": ArtifactReported,
     "review": Reviewed,
 }
 

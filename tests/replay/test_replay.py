@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
+from tests.replay.fixture_reader import STORES, ends_of, kept, pages_of
 from tests.replay.names import PINNED, stored_names
-from tests.replay.reading import STORES, ends_of, kept, pages_of
 
 RELEASES = sorted(place.name for place in STORES.iterdir())
 

@@ -25,8 +25,8 @@ import midcourse
 from midcourse.api import Midcourse
 from midcourse.core.events import event_type
 from tests.replay import agents
-from tests.replay.reading import STORES, ends_of, keep, pages_of
-from tests.server.serving import serving
+from tests.replay.fixture_reader import STORES, ends_of, keep, pages_of
+from tests.server.live_server import serving
 
 HERE: Final = midcourse.Settings(poll=0.05, unreachable_after=0.5, park_after=1.0)
 POLICY: Final = "policy: watchful\nextends: standard\ncorrection: 150\n"

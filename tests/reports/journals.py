@@ -4,19 +4,19 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from midcourse.analysis.reports.facts import SessionFacts
+from midcourse.analysis.reports.reader import facts_of
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import inline
 from midcourse.core.decisions import decide
 from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import AskId, CommandId, Position, SessionId, StepId
-from midcourse.core.policy.decisions import Decision, Level, Reason, Unseen, Worth
-from midcourse.core.policy.document import Policy
-from midcourse.core.policy.profiles import STANDARD
+from midcourse.core.policy_decision import Decision, Level, Reason, Unseen, Worth
 from midcourse.core.session import Session
 from midcourse.core.terms import Terms
-from midcourse.reports.facts import SessionFacts
-from midcourse.reports.reader import facts_of
+from midcourse.policy.document import Policy
+from midcourse.policy.profiles import STANDARD
 
 BEGAN = 1_000.0
 WORTH = Worth(2.0, 4.0, 0.01, 0.5, 0.05, "worth: it is")

@@ -1,9 +1,9 @@
 """Sessions that ran before: some went round in circles and failed, others went straight and were done."""
 
+from midcourse.analysis.reports.review import review
 from midcourse.core import events as ev
 from midcourse.core.terms import Terms
 from midcourse.ports.store import Store
-from midcourse.reports.review import review
 from tests.reports.journals import Journal
 from tests.reports.stores import keep
 from tests.reports.test_review import labelled

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from midcourse.analysis.reports.checklist import ChecklistItem, checklist
+from midcourse.analysis.reports.checklist_inputs import Grounds, grounds_of, read_backtest
+from midcourse.analysis.reports.report import Report
+from midcourse.analysis.reports.totals import Tally
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.policy.document import DriftRule
-from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput
-from midcourse.reports.checklist import ChecklistItem, checklist
-from midcourse.reports.grounds import Grounds, grounds_of, read_backtest
-from midcourse.reports.report import Report
-from midcourse.reports.tally import Tally
+from midcourse.policy.document import DriftRule
+from midcourse.policy.profiles import STANDARD
 from tests.reports.journals import Journal
 from tests.reports.recorded_fleet import recorded_fleet
 

@@ -2,16 +2,16 @@
 
 import pytest
 
+from midcourse.analysis.reports.facts import Interruption, Money, SessionFacts
+from midcourse.analysis.reports.reader import facts_of
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.caps import at_cap
 from midcourse.core.codec import inline
 from midcourse.core.ids import Position, StepId
-from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.terms import Terms
-from midcourse.monitors.estimates import History
-from midcourse.reports.facts import Interruption, Money, SessionFacts
-from midcourse.reports.reader import facts_of
+from midcourse.policy.profiles import STANDARD
+from midcourse.policy.signals.calls_left import CallHistory
 from tests.reports.journals import WORTH, Journal
 
 
@@ -270,7 +270,7 @@ def test_the_class_is_what_was_declared_or_what_its_last_turn_was_watched_as() -
     journal = Journal().started(1.0).wished(cmd.Pause, 11.0).happens(ev.SessionPaused(), at=11.0)
     facts = journal.wished(cmd.Resume, 1011.0).happens(ev.SessionCompleted(), at=1021.0).facts()
     assert (facts.task_class, facts.is_class_declared, facts.worked) == ("long", False, pytest.approx(20.0))
-    history = History(calls=(1,) * 5, seconds=(9.0,) * 5)
+    history = CallHistory(calls=(1,) * 5, seconds=(9.0,) * 5)
     assert facts_of(journal.id, journal.records, STANDARD, history).task_class == "short"
     journal.wished(cmd.Redirect, 2000.0, text="more").happens(ev.SessionCompleted(), at=2040.0)
     assert facts_of(journal.id, journal.records, STANDARD, history).task_class == "medium"

@@ -8,15 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 import midcourse
+from midcourse.analysis.reports.fleet import Fleet, report_on
+from midcourse.analysis.reports.intervals import Proportion
+from midcourse.analysis.reports.report import Report
+from midcourse.analysis.reports.totals import Tally
 from midcourse.core import events as ev
 from midcourse.core.fold import Row, fold
 from midcourse.core.ids import Epoch, Position, SessionId, WorkerId
 from midcourse.core.snapshot import Snapshot, encode_snapshot
 from midcourse.ports.store import Store
-from midcourse.reports.fleet import Fleet, report_on
-from midcourse.reports.intervals import Proportion
-from midcourse.reports.report import Report
-from midcourse.reports.tally import Tally
 from midcourse.wiring import open_store
 from tests.promises.harness import until
 from tests.reports.journals import Journal

@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from msgspec.structs import replace
 
+from midcourse.analysis.reports.fleet import Fleet, FleetSession, default_policy, report_on
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.caps import at_cap
 from midcourse.core.fold import Row
 from midcourse.core.ids import Position, SessionId
-from midcourse.core.policy.profiles import BUILT_IN, STANDARD
 from midcourse.core.terms import Terms
-from midcourse.policies.kept import save
+from midcourse.policy.profiles import BUILT_IN, STANDARD
+from midcourse.policy.versions import save
 from midcourse.ports.store import NEWEST, Head, HeadQuery, Store
-from midcourse.reports.fleet import Fleet, FleetSession, default_policy, report_on
 from midcourse.wiring import open_store
 from tests.reports.journals import Journal
 from tests.reports.stores import keep

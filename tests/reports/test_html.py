@@ -6,17 +6,17 @@ from html.parser import HTMLParser
 import pytest
 from msgspec.structs import replace
 
+from midcourse.analysis.reports.checklist import checklist
+from midcourse.analysis.reports.checklist_inputs import Grounds
+from midcourse.analysis.reports.facts import SessionFacts
+from midcourse.analysis.reports.html import POLICY, STYLE, page
+from midcourse.analysis.reports.report import Report
+from midcourse.analysis.reports.totals import Tally
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.ids import SessionId
-from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.terms import TaskClass, Terms
-from midcourse.reports.checklist import checklist
-from midcourse.reports.facts import SessionFacts
-from midcourse.reports.grounds import Grounds
-from midcourse.reports.html import POLICY, STYLE, page
-from midcourse.reports.report import Report
-from midcourse.reports.tally import Tally
+from midcourse.policy.profiles import STANDARD
 from tests.reports.journals import Journal
 from tests.reports.recorded_fleet import recorded_fleet
 

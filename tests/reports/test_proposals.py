@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 import pytest
 from msgspec.structs import replace
 
+from midcourse.analysis.reports.facts import Interruption, Kind, Outcome, SessionFacts
+from midcourse.analysis.reports.fleet import FleetSession
+from midcourse.analysis.reports.proposals import Proposal, Tuned, Tuning, name_for, path_of, with_setting
+from midcourse.analysis.reports.totals import Tally
 from midcourse.core.ids import SessionId
-from midcourse.core.policy.decisions import Reason, Stage
-from midcourse.core.policy.document import Policy, Restraint
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.core.policy.spans import Span
-from midcourse.reports.facts import Interruption, Kind, Outcome, SessionFacts
-from midcourse.reports.fleet import FleetSession
-from midcourse.reports.proposals import Proposal, Tuned, Tuning, name_for, path_of, with_setting
-from midcourse.reports.tally import Tally
+from midcourse.core.policy_decision import Reason, Stage
+from midcourse.policy.document import Policy, Restraint
+from midcourse.policy.durations import Span
+from midcourse.policy.profiles import STANDARD
 
 _hours = itertools.count()
 """Interruptions come so far apart, unless a test says otherwise, that nobody is interrupted too often."""
@@ -146,7 +146,7 @@ def test_what_came_with_a_stop_does_not_speak_against_the_thresholds_below_it() 
 
 
 def test_no_stop_of_any_signal_is_ever_proposed_away() -> None:
-    from midcourse.core.policy.evaluation import rules_of
+    from midcourse.policy.evaluation import rules_of
 
     stops = [(rule.signal, mark) for rule in rules_of(STANDARD) for stage, mark in rule.steps if stage == "stop"]
     assert {"cost", "duration", "errors.streak", "resources", "budget"} <= {signal for signal, _ in stops}
@@ -342,7 +342,7 @@ def test_somebody_who_answers_in_time_is_left_alone() -> None:
 
 
 def test_every_threshold_of_the_rules_is_found_in_the_document() -> None:
-    from midcourse.core.policy.evaluation import rules_of
+    from midcourse.policy.evaluation import rules_of
 
     risky = replace(STANDARD, signals=replace(STANDARD.signals, risk=replace(STANDARD.signals.risk, enabled=True)))
     for rule in rules_of(risky, 0.5):

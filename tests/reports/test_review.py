@@ -4,11 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from midcourse.errors import Damaged, InvalidInput, Refused
-from midcourse.policies.kept import history, load
-from midcourse.ports.store import Store
-from midcourse.reports.proposals import Proposal
-from midcourse.reports.review import (
+from midcourse.analysis.reports.proposals import Proposal
+from midcourse.analysis.reports.review import (
     SHELF,
     accept,
     begin_counting,
@@ -18,6 +15,9 @@ from midcourse.reports.review import (
     refuse,
     review,
 )
+from midcourse.errors import Damaged, InvalidInput, Refused
+from midcourse.policy.versions import history, load
+from midcourse.ports.store import Store
 from midcourse.wiring import open_store
 from tests.reports.journals import Journal
 from tests.reports.stores import keep

@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from midcourse.analysis.reports.counters import times
+from midcourse.analysis.reports.facts import Interruption, SessionFacts
+from midcourse.analysis.reports.intervals import exact, rate, verdict
+from midcourse.analysis.reports.number_format import amount, percent, seconds, span_of_target
+from midcourse.analysis.reports.report import Report
+from midcourse.analysis.reports.totals import Tally
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.caps import at_cap
-from midcourse.core.policy.decisions import Decision
-from midcourse.core.policy.profiles import BUILT_IN, STANDARD
+from midcourse.core.policy_decision import Decision
 from midcourse.core.rates import MEANINGS, by_whom
 from midcourse.core.terms import TaskClass, Terms
-from midcourse.reports.facts import Interruption, SessionFacts
-from midcourse.reports.intervals import exact, rate, verdict
-from midcourse.reports.report import Report
-from midcourse.reports.shares import times
-from midcourse.reports.tally import Tally
-from midcourse.reports.words import amount, percent, seconds, span_of_target
+from midcourse.policy.profiles import BUILT_IN, STANDARD
 from tests.reports.journals import Journal
 
 ASKS = Decision(level="ask", wanted="ask", policy="standard@1", question="ambiguous", words="Which of the two?")

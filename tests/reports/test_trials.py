@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from midcourse.backtest import backtest
-from midcourse.core.policy.profiles import BUILT_IN, STANDARD
+from midcourse.analysis.backtest import backtest
+from midcourse.analysis.reports import trials
+from midcourse.analysis.reports.recorded_runs import Going, Runs, read_runs
+from midcourse.analysis.reports.trial_process import calibrate, try_policies
+from midcourse.analysis.reports.trials import propose, scaled, tried
 from midcourse.errors import InvalidInput, Refused
+from midcourse.policy.profiles import BUILT_IN, STANDARD
 from midcourse.ports.store import Store
-from midcourse.reports import trials
-from midcourse.reports.runs import Going, Runs, read_runs
-from midcourse.reports.trial_process import calibrate, try_policies
-from midcourse.reports.trials import propose, scaled, tried
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 from tests.reports.journals import Journal

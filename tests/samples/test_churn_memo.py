@@ -9,7 +9,7 @@ import pytest
 
 import midcourse
 from midcourse.samples.churn_memo import GOALS, MEMO, agent, prepare
-from tests.samples.hearing import SLOWLY, plan_of, until_it_says
+from tests.samples.listener import SLOWLY, plan_of, until_it_says
 
 # Written from the words of the module's docstring, and not from its code.
 SCORES = """

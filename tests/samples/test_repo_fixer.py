@@ -10,7 +10,7 @@ import midcourse
 from midcourse.samples import repo_fixer
 from midcourse.samples.repo_fixer import GOALS, agent, rename_in_file, tree_of
 from tests.promises.harness import resumable
-from tests.samples.hearing import SLOWLY, hesitating, plan_of, until_it_says
+from tests.samples.listener import SLOWLY, hesitating, plan_of, until_it_says
 
 RENAME, LOGIN = GOALS
 

@@ -7,7 +7,7 @@ import pytest
 import midcourse
 from midcourse.samples import researcher
 from midcourse.samples.researcher import GOALS, agent, prepare
-from tests.samples.hearing import SLOWLY, hesitating, plan_of, until_it_says
+from tests.samples.listener import SLOWLY, hesitating, plan_of, until_it_says
 
 
 def sections(report: str) -> list[str]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from midcourse.server.protocol import PatientProtocol
+from midcourse.server.http_protocol import PatientProtocol
 
 
 @contextmanager

@@ -3,16 +3,16 @@
 import asyncio
 import sys
 
+from midcourse.people import webhook_sender
+from midcourse.people.outbox import Outbox
+from midcourse.people.webhook_sender import Sender
 from midcourse.runtime.clock import SystemClock
-from midcourse.runtime.outbox import Outbox
-from midcourse.server import sending
-from midcourse.server.sending import Sender
 from midcourse.wiring import open_store
 
 
 async def main(store_url: str, lease: float) -> None:
     """Send what is due until nothing waits."""
-    sending.LEASE = lease
+    webhook_sender.LEASE = lease
     store = await open_store(store_url)
     outbox = Outbox(store)
     sender = Sender(outbox, SystemClock())

@@ -19,9 +19,9 @@ import midcourse
 from midcourse.core import commands as cmd
 from midcourse.core.agent_rights import RIGHTS
 from midcourse.ports.sender import AGENT_HEADER
-from midcourse.server import Limits, Server
+from midcourse.server import CallerLimits, Server
 from tests.promises.harness import Place, resumable
-from tests.server.reading import Data, served, until_status
+from tests.server.stream_reader import Data, served, until_status
 
 LADDER: Final = ("watch", "steer", "approve", "operate")
 PAGE: Final = Path(__file__).parents[2] / "docs/reference/access.md"
@@ -309,7 +309,7 @@ async def _token(host: httpx2.AsyncClient, who: Credential, own: str) -> str:
 @pytest.mark.timeout(600)
 async def test_each_credential_may_use_what_the_table_says_and_nothing_else(memory: Place) -> None:
     """Every route × every role and kind of credential × own session, child, other session, other tenant."""
-    unlimited = Limits(rate=100_000, burst=100_000)
+    unlimited = CallerLimits(rate=100_000, burst=100_000)
     with served(memory, resumable(_agent), KID, limits=unlimited) as server:
         async with server.client() as host, httpx2.AsyncClient(base_url=server.url, timeout=30) as anybody:
             child, held = await _started(host, "acme", "family"), await _started(host, "acme", "family")

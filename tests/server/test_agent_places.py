@@ -8,7 +8,7 @@ import pytest
 
 from midcourse.errors import InvalidInput
 from midcourse.runtime import agents
-from midcourse.server.loading import is_module_name, load_agents_of
+from midcourse.server.agent_loader import is_module_name, load_agents_of
 
 AGENT = """
 import midcourse

@@ -4,7 +4,7 @@ from typing import Any
 
 import midcourse
 from tests.promises.harness import Place, resumable
-from tests.server.reading import Data, refusal, served
+from tests.server.stream_reader import Data, refusal, served
 
 DAY = 86_400.0
 

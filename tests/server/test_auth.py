@@ -15,9 +15,9 @@ from midcourse.server.caller import Caller, caller_with
 from midcourse.server.logins import SESSION_SECONDS, Logins
 from midcourse.server.problems import explain_errors
 from midcourse.server.routes import logins
-from midcourse.server.tokens import Tokens
+from midcourse.server.tokens import TokenStore
 from midcourse.wiring import open_store
-from tests.server.ticking import StillClock
+from tests.server.manual_clock import StillClock
 
 LOCAL = "mct_" + "l" * 43
 COOKIE = "midcourse_80"
@@ -49,13 +49,13 @@ def clock() -> StillClock:
 @pytest.fixture
 async def access(clock: StillClock) -> AsyncIterator[Access]:
     store = await open_store("memory://")
-    tokens = Tokens(store, clock, local=LOCAL)
+    tokens = TokenStore(store, clock, local=LOCAL)
     yield Access(tokens, Logins(store, clock, tokens))
     await store.close()
 
 
 @pytest.fixture
-def tokens(access: Access) -> Tokens:
+def tokens(access: Access) -> TokenStore:
     return access.tokens
 
 
@@ -85,7 +85,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-async def test_a_known_token_is_let_in(client: httpx2.AsyncClient, tokens: Tokens) -> None:
+async def test_a_known_token_is_let_in(client: httpx2.AsyncClient, tokens: TokenStore) -> None:
     assert (await client.get("/look", headers=bearer(LOCAL))).json() == "local"
     ada = await tokens.add("ada", "steer")
     assert (await client.post("/steer", headers=bearer(ada))).json() == "ada"
@@ -129,7 +129,7 @@ async def test_two_authorization_headers_are_none(client: httpx2.AsyncClient) ->
 
 
 async def test_a_role_that_is_too_low_is_named_with_the_one_that_is_needed(
-    client: httpx2.AsyncClient, tokens: Tokens
+    client: httpx2.AsyncClient, tokens: TokenStore
 ) -> None:
     token = await tokens.add("bob", "watch")
     answer = await client.post("/steer", headers=bearer(token))
@@ -138,14 +138,14 @@ async def test_a_role_that_is_too_low_is_named_with_the_one_that_is_needed(
     assert (await client.get("/look", headers=bearer(token))).status_code == 200
 
 
-async def test_a_revoked_token_is_unauthorized(client: httpx2.AsyncClient, tokens: Tokens) -> None:
+async def test_a_revoked_token_is_unauthorized(client: httpx2.AsyncClient, tokens: TokenStore) -> None:
     token = await tokens.add("bob", "watch")
     await tokens.revoke("bob")
     assert (await client.get("/look", headers=bearer(token))).status_code == 401
 
 
 async def test_a_login_sets_a_cookie_that_is_no_token_and_scripts_cannot_read(
-    client: httpx2.AsyncClient, tokens: Tokens
+    client: httpx2.AsyncClient, tokens: TokenStore
 ) -> None:
     answer = await client.post("/login", json={"credential": LOCAL})
     assert answer.json() | {"page_key": ""} == {
@@ -205,7 +205,7 @@ async def test_a_login_over_https_is_kept_for_https(app: FastAPI) -> None:
         assert answer.headers["Set-Cookie"].endswith("; Path=/; HttpOnly; SameSite=Strict; Secure")
 
 
-async def test_a_code_is_made_with_a_token_and_lets_in_once(client: httpx2.AsyncClient, tokens: Tokens) -> None:
+async def test_a_code_is_made_with_a_token_and_lets_in_once(client: httpx2.AsyncClient, tokens: TokenStore) -> None:
     ada = await tokens.add("ada", "steer")
     made = await client.post("/login/codes", headers=bearer(ada))
     assert made.status_code == 201
@@ -235,7 +235,7 @@ async def test_no_other_page_logs_a_browser_in(client: httpx2.AsyncClient, origi
     assert (answer.status_code, answer.json()["code"]) == (403, "origin_not_allowed")
 
 
-async def test_another_identity_takes_a_confirmation(client: httpx2.AsyncClient, tokens: Tokens) -> None:
+async def test_another_identity_takes_a_confirmation(client: httpx2.AsyncClient, tokens: TokenStore) -> None:
     ada = await tokens.add("ada", "steer")
     ours = await entered(client, ada)
     wish = {"credential": LOCAL}
@@ -248,7 +248,9 @@ async def test_another_identity_takes_a_confirmation(client: httpx2.AsyncClient,
     assert (await client.get("/look", headers=ours)).status_code == 401, "the session before it is over"
 
 
-async def test_a_session_whose_token_was_revoked_belongs_to_nobody(client: httpx2.AsyncClient, tokens: Tokens) -> None:
+async def test_a_session_whose_token_was_revoked_belongs_to_nobody(
+    client: httpx2.AsyncClient, tokens: TokenStore
+) -> None:
     ours = await entered(client, await tokens.add("ada", "steer"))
     await tokens.revoke("ada")
     entering = await client.post("/login", json={"credential": LOCAL}, headers=ours)
@@ -268,7 +270,9 @@ async def test_a_logout_ends_the_session_at_the_server(client: httpx2.AsyncClien
     assert (unknown.status_code, unknown.json()["code"]) == (404, "browser_session_not_found")
 
 
-async def test_browser_sessions_are_listed_and_ended_by_operators(client: httpx2.AsyncClient, tokens: Tokens) -> None:
+async def test_browser_sessions_are_listed_and_ended_by_operators(
+    client: httpx2.AsyncClient, tokens: TokenStore
+) -> None:
     ada = await tokens.add("ada", "steer")
     ours = await entered(client, ada)
     assert (await client.get("/browser-sessions", headers=bearer(ada))).status_code == 403
@@ -284,7 +288,7 @@ async def test_browser_sessions_are_listed_and_ended_by_operators(client: httpx2
 
 
 async def test_an_expired_token_or_session_is_unauthorized(
-    client: httpx2.AsyncClient, tokens: Tokens, clock: StillClock
+    client: httpx2.AsyncClient, tokens: TokenStore, clock: StillClock
 ) -> None:
     ada = await tokens.add("ada", "steer", expires_at=clock.now() + 3600)
     ours, local = await entered(client, ada), await entered(client)

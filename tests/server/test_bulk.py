@@ -10,8 +10,8 @@ import midcourse
 from midcourse.core.bulk import MOST_SESSIONS
 from tests.console.fleets import elsewhere
 from tests.promises.harness import Place, resumable
-from tests.server.reading import Data, events_of, served, until_status
-from tests.server.serving import serving
+from tests.server.live_server import serving
+from tests.server.stream_reader import Data, events_of, served, until_status
 
 
 async def waits(run: midcourse.Run) -> object:

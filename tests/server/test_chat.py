@@ -12,9 +12,10 @@ import pytest
 import midcourse
 from midcourse.runtime import fanout
 from midcourse.runtime.fanout import PREVIEWS_KEPT
-from midcourse.server import Limits, stream
+from midcourse.server import CallerLimits, stream
 from tests.promises.harness import Place, resumable
-from tests.server.reading import (
+from tests.server.live_server import TOKEN
+from tests.server.stream_reader import (
     Latch,
     answering,
     chatting,
@@ -26,7 +27,6 @@ from tests.server.reading import (
     served,
     until_status,
 )
-from tests.server.serving import TOKEN
 
 
 async def say(*words: str) -> AsyncIterator[str]:
@@ -796,7 +796,7 @@ async def test_a_page_of_another_site_can_neither_chat_nor_answer(memory: Place)
 
 async def test_without_a_place_for_the_stream_nothing_is_started_or_answered(memory: Place) -> None:
     """429 comes before the effect, so that trying again later is no second message."""
-    with served(memory, asker(), limits=Limits(streams_each=1)) as server:
+    with served(memory, asker(), limits=CallerLimits(streams_each=1)) as server:
         async with server.client() as client:
             async with chatting(client) as chat:
                 await chat.until("interrupt")

@@ -14,20 +14,20 @@ import msgspec
 import pytest
 
 import midcourse
+from midcourse.analysis.reports.proposals import Proposal, State
+from midcourse.analysis.reports.review import SHELF
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.errors import StoreFull, StoreUnavailable
+from midcourse.people.outbox import MOST_WEBHOOKS
 from midcourse.ports.store import Store
-from midcourse.reports.proposals import Proposal, State
-from midcourse.reports.review import SHELF
-from midcourse.runtime.outbox import MOST_WEBHOOKS
-from midcourse.server import Limits, Server
-from midcourse.server.codes import CODES
+from midcourse.server import CallerLimits, Server
+from midcourse.server.problem_codes import CODES
 from midcourse.stores.sqlite.memory import MemoryStore
 from tests.promises import damage
 from tests.promises.harness import Place
-from tests.server.serving import TOKEN, Running, serving
-from tests.server.standing import Standing, standing
+from tests.server.live_server import TOKEN, Running, serving
+from tests.server.sessions_by_status import Standing, standing
 from tests.server.test_document import DOCUMENT, OPERATIONS, resolved
 
 ADDRESS = {
@@ -45,7 +45,7 @@ ELSEWHERE = {
     "body_too_large": "test_limits.py",
     "too_many_requests": "test_limits.py",
     "too_many_streams": "test_limits.py, test_event_streams.py",
-    "too_many_runs": "reports/test_trials.py",
+    "too_many_runs": "analysis/reports/test_trials.py",
     "draining": "test_drain.py",
     "not_ready": "test_health.py",
     "session_busy": "upkeep/test_erasing.py",
@@ -138,7 +138,7 @@ def talking(running: Running) -> httpx2.Client:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     store = f"sqlite:///{tmp_path_factory.mktemp('codes')}/runs.db"
-    limits = Limits(rate=1e6, burst=1_000_000)
+    limits = CallerLimits(rate=1e6, burst=1_000_000)
     with (
         serving(store, standing, stubborn_agent, limits=limits, durability="process") as running,
         talking(running) as client,

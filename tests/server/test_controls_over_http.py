@@ -9,10 +9,10 @@ import httpx2
 
 import midcourse
 from midcourse.runtime.tools import declared_tool, register
-from midcourse.server import Limits
+from midcourse.server import CallerLimits
 from tests.promises.harness import Place, resumable
-from tests.server.alone import alone
-from tests.server.reading import (
+from tests.server.server_process import alone
+from tests.server.stream_reader import (
     Data,
     Latch,
     answering,
@@ -26,7 +26,7 @@ from tests.server.reading import (
     until_status,
 )
 
-PLENTY = Limits(rate=10_000, burst=10_000)
+PLENTY = CallerLimits(rate=10_000, burst=10_000)
 
 
 class Work:

@@ -9,10 +9,10 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from midcourse.errors import InvalidInput
-from midcourse.server import Limits, Server
+from midcourse.server import CallerLimits, Server
 from midcourse.server.conventions import Prefixed
-from tests.server.serving import TOKEN, Running, serving
-from tests.server.standing import standing
+from tests.server.live_server import TOKEN, Running, serving
+from tests.server.sessions_by_status import standing
 from tests.server.test_tenants import TABLE
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE")
@@ -29,7 +29,7 @@ WITH_BODY = [
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    limits = Limits(rate=1e6, burst=1_000_000)
+    limits = CallerLimits(rate=1e6, burst=1_000_000)
     with serving("memory://", standing, limits=limits, allowed_origins=[FRIEND]) as one:
         yield one
 

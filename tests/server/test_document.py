@@ -16,11 +16,11 @@ from fastapi.openapi.models import OpenAPI
 import midcourse
 from midcourse.core.commands import Role
 from midcourse.server import Server
-from midcourse.server.codes import CODES
+from midcourse.server.problem_codes import CODES
 from midcourse.server.problems import BY_CLASS, status_of
 from midcourse.server.roles import LADDER
-from tests.server.serving import TOKEN, Running, serving
-from tests.server.standing import Standing, standing
+from tests.server.live_server import TOKEN, Running, serving
+from tests.server.sessions_by_status import Standing, standing
 
 Schema = Mapping[str, Any]
 ROOT = Path(__file__).parents[2]

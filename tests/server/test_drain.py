@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx2
 
 import midcourse
-from tests.examples.served import free_port, surroundings
+from tests.examples.demo_server import free_port, surroundings
 from tests.promises.harness import history, types, until_true
-from tests.server.reading import eventually, frames_of
+from tests.server.stream_reader import eventually, frames_of
 
 SESSIONS, STEPS = 12, 8
 TOKEN = "mct_a-token-for-the-test-of-a-server-that-drains"

@@ -17,12 +17,12 @@ from midcourse.core.events import Recorded, StepFinished
 from midcourse.core.ids import Position, SessionId
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.fanout import Watcher
-from midcourse.server import Limits, stream
-from midcourse.server.protocol import PatientProtocol
+from midcourse.server import CallerLimits, stream
+from midcourse.server.http_protocol import PatientProtocol
 from tests.promises.harness import NEVER, Place, resumable
-from tests.server.alone import Alone, alone
-from tests.server.reading import Data, Frame, Latch, Stream, events_of, eventually, opened, served, until_status
-from tests.server.serving import TOKEN, Running
+from tests.server.live_server import TOKEN, Running
+from tests.server.server_process import Alone, alone
+from tests.server.stream_reader import Data, Frame, Latch, Stream, events_of, eventually, opened, served, until_status
 from tests.server.test_document import check
 
 SSE = {"Accept": "text/event-stream"}
@@ -501,7 +501,7 @@ async def browser(server: Running, token: str) -> AsyncGenerator[httpx2.AsyncCli
 
 async def test_streams_have_places_and_give_them_back(memory: Place) -> None:
     """Of each token and in all; a place is free when its stream ended or its client has gone."""
-    with served(memory, WORKER, limits=Limits(streams_each=2, streams=3)) as server:
+    with served(memory, WORKER, limits=CallerLimits(streams_each=2, streams=3)) as server:
         async with server.client() as client, AsyncExitStack() as stack:
             made = await client.post("/tokens", json={"name": "ann", "role": "watch"})
             ann = await stack.enter_async_context(server.client(made.json()["token"]))

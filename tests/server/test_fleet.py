@@ -9,14 +9,14 @@ from msgspec.structs import replace
 from midcourse.core.ids import SessionId
 from midcourse.ports.store import NEWEST, Head, HeadQuery
 from midcourse.server import stream as streams
-from midcourse.server.fleet import MOST, Board
+from midcourse.server.fleet_changes import MOST, FleetBoard
 from midcourse.server.stream import LIST_PIECE, list_frames
 from midcourse.stores.sqlite.memory import MemoryStore
-from midcourse.testing.store_promises.given import head
+from midcourse.testing.store_promises.fixtures import head
 from tests.promises.harness import Place, resumable
-from tests.server.reading import opened, served
+from tests.server.manual_clock import StillClock
+from tests.server.stream_reader import opened, served
 from tests.server.test_bulk import begun, sent, waits
-from tests.server.ticking import StillClock
 
 
 class Counted(MemoryStore):
@@ -54,7 +54,7 @@ async def test_all_are_sent_once_in_pieces_and_then_what_changed(monkeypatch: An
     monkeypatch.setattr(streams, "LIST_EVERY", 0)
     clock = StillClock()
     store = Counted(*(numbered(number) for number in range(LIST_PIECE + 20)))
-    frames = list_frames(Board(store, clock, 1.0), HeadQuery(limit=MOST))
+    frames = list_frames(FleetBoard(store, clock, 1.0), HeadQuery(limit=MOST))
     first, second = await told(frames), await told(frames)
     assert (len(first["sessions"]), len(second["sessions"])) == (LIST_PIECE, 20)
     assert (first["all"], first["counts"]) == (True, {"running": LIST_PIECE + 20})
@@ -80,7 +80,7 @@ async def test_however_many_follow_the_store_is_looked_at_once() -> None:
     """And again only after a while, less often when a look takes long."""
     clock = StillClock()
     store = Counted(numbered(1))
-    board = Board(store, clock, 1.0)
+    board = FleetBoard(store, clock, 1.0)
     for _ in range(5):
         assert ids(await told(list_frames(board, HeadQuery(limit=MOST)))) == ["sess_0001"]
     assert store.looks == 1
@@ -99,7 +99,7 @@ async def test_each_follows_what_it_wants_and_its_tenants_own() -> None:
         numbered(3, agent="other", task_class="long"),
         numbered(4, id="acme~sess_0004", agent="memo"),
     )
-    board = Board(store, StillClock(), 1.0)
+    board = FleetBoard(store, StillClock(), 1.0)
 
     async def found(*, limit: int = MOST, **wanted: Any) -> tuple[list[str], dict[str, int]]:
         frame = await told(list_frames(board, HeadQuery(limit=limit, **wanted)))

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from midcourse.server import Limits
-from midcourse.server.codes import CODES
-from midcourse.server.examples import REQUESTS
-from tests.server.serving import TOKEN, Running, serving
-from tests.server.standing import Standing, standing
+from midcourse.server import CallerLimits
+from midcourse.server.openapi_examples import REQUESTS
+from midcourse.server.problem_codes import CODES
+from tests.server.live_server import TOKEN, Running, serving
+from tests.server.sessions_by_status import Standing, standing
 
 EXAMPLES = int(os.environ.get("MIDCOURSE_FUZZ_EXAMPLES", "10"))
 BODIES: Mapping[str, str] = {
@@ -129,7 +129,7 @@ def _heard(talking: socket.socket) -> Answer:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    with serving("memory://", standing, limits=Limits(rate=1e6, burst=1_000_000)) as one:
+    with serving("memory://", standing, limits=CallerLimits(rate=1e6, burst=1_000_000)) as one:
         yield one
 
 

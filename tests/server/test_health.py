@@ -12,8 +12,8 @@ from midcourse.server import Server, health
 from midcourse.server.health import SECONDS
 from midcourse.stores.sqlite.memory import MemoryStore
 from tests.promises.harness import Place
-from tests.server.reading import eventually, served
-from tests.server.serving import TOKEN, Running, serving
+from tests.server.live_server import TOKEN, Running, serving
+from tests.server.stream_reader import eventually, served
 
 SECRET = "hunter2"
 

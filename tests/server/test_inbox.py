@@ -10,9 +10,9 @@ import httpx2
 import pytest
 
 import midcourse
-from midcourse.core.webhooks import TEXT_LIMIT
+from midcourse.people.webhooks import TEXT_LIMIT
 from tests.promises.harness import Place, resumable
-from tests.server.reading import Data, opened, refusal, served, until_status
+from tests.server.stream_reader import Data, opened, refusal, served, until_status
 
 
 def asker(reason: str = "need_approval") -> "midcourse.Agent[Any]":

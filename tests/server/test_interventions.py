@@ -10,11 +10,11 @@ import httpx2
 import pytest
 
 import midcourse
-from midcourse.core.policy.restraint import Alarm
-from midcourse.runtime.interventions import INTERVENTIONS, alarm_items
+from midcourse.core.policy_decision import Alarm
+from midcourse.policy.intervention_shelf import INTERVENTIONS, alarm_items
 from tests.promises.harness import NEVER, Place, resumable
-from tests.server.reading import Data, count_of, eventually, refusal, served, until_status
-from tests.server.serving import Running
+from tests.server.live_server import Running
+from tests.server.stream_reader import Data, count_of, eventually, refusal, served, until_status
 
 WATCHED = midcourse.Settings(policy="standard", poll=0.05)
 GOAL = "Read the twelve reports in the folder and write one page about churn in Q3"

@@ -19,9 +19,9 @@ from fastapi import FastAPI
 import midcourse
 from midcourse.server import Server
 from tests.promises.harness import Place, resumable
-from tests.server.alone import alone
-from tests.server.reading import Latch, count_of, events_of, eventually, opened, served, until_status
-from tests.server.serving import TOKEN
+from tests.server.live_server import TOKEN
+from tests.server.server_process import alone
+from tests.server.stream_reader import Latch, count_of, events_of, eventually, opened, served, until_status
 
 
 async def started(client: httpx2.AsyncClient, agent: str, goal: str = "") -> str:

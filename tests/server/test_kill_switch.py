@@ -5,7 +5,7 @@ from typing import Any
 
 import midcourse
 from tests.promises.harness import Place, resumable
-from tests.server.reading import refusal, served, until_status
+from tests.server.stream_reader import refusal, served, until_status
 
 
 @midcourse.tool(effect="idempotent")

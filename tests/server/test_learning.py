@@ -6,10 +6,10 @@ from typing import Any
 import httpx2
 
 import midcourse
+from midcourse.analysis.reports.review import review
 from midcourse.core.terms import Terms
-from midcourse.reports.review import review
 from tests.promises.harness import Place
-from tests.server.reading import Data, eventually, served, until_status
+from tests.server.stream_reader import Data, eventually, served, until_status
 from tests.server.test_interventions import GOAL, failing, stop_of, told
 
 POLICY = """

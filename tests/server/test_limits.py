@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from midcourse.errors import AccessDenied, StoreUnavailable
 from midcourse.server.limits import BodyLimit, Buckets, RateLimit, SafeHeaders, Streams
 from midcourse.server.tokens import Principal
-from tests.server.ticking import StillClock
+from tests.server.manual_clock import StillClock
 
 ADA = Principal("ada", "watch")
 BOB = Principal("bob", "watch")

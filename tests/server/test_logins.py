@@ -13,11 +13,11 @@ from midcourse.core.ids import SessionId
 from midcourse.errors import AccessDenied, MidcourseError
 from midcourse.ports.store import Creation, Store
 from midcourse.server.logins import CODE_SECONDS, SESSION_SECONDS, Login, Logins
-from midcourse.server.tokens import HOST, Principal, Tokens, expiry
+from midcourse.server.tokens import HOST, Principal, TokenStore, expiry
 from midcourse.stores.sqlite.memory import MemoryStore
-from midcourse.testing.store_promises.given import head, rows
+from midcourse.testing.store_promises.fixtures import head, rows
 from midcourse.wiring import open_store
-from tests.server.ticking import StillClock
+from tests.server.manual_clock import StillClock
 
 LOCAL = "mct_" + "l" * 43
 HERE = "http://127.0.0.1:8420"
@@ -28,7 +28,7 @@ class Process:
     """One of the processes that serve a store."""
 
     def __init__(self, store: Store, clock: StillClock) -> None:
-        self.tokens = Tokens(store, clock, local=LOCAL)
+        self.tokens = TokenStore(store, clock, local=LOCAL)
         self.logins = Logins(store, clock, self.tokens)
 
     async def entered(self, token: str = LOCAL, place: str = HERE) -> Login:

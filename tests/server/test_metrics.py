@@ -20,16 +20,16 @@ from midcourse.core.evolution import created
 from midcourse.core.ids import Epoch, Position, SessionId, StepId
 from midcourse.core.rates import COMPLETED, FALSE_POSITIVES, INTERRUPTED, RESPONSE
 from midcourse.runtime.clock import SystemClock
-from midcourse.server.metering import rates
+from midcourse.server.metrics import rates
 from midcourse.telemetry.metrics import MOST_AGENTS, OTHERS, Metrics
 from midcourse.wiring import open_store
 from tests.promises.harness import Place, resumable
 from tests.reports.journals import BEGAN
 from tests.reports.recorded_fleet import recorded_fleet
 from tests.reports.stores import keep
-from tests.server.alone import counter
-from tests.server.reading import Latch, eventually, opened, served, until_status
-from tests.server.serving import Running
+from tests.server.live_server import Running
+from tests.server.server_process import counter
+from tests.server.stream_reader import Latch, eventually, opened, served, until_status
 from tests.server.test_interventions import GOAL, WATCHED, failing
 
 DASHBOARD = Path(__file__).parents[2] / "deploy" / "grafana" / "midcourse.json"

@@ -9,7 +9,7 @@ import midcourse
 from midcourse.runtime.settings import Settings
 from tests.console.fleets import STATUSES, elsewhere
 from tests.promises.harness import Place, resumable
-from tests.server.reading import opened, served, until_status
+from tests.server.stream_reader import opened, served, until_status
 
 
 @midcourse.tool(effect="write", environment="prod")

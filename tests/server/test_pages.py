@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from midcourse.server.pages import Console
+from midcourse.server.console_files import Console
 
 
 async def test_the_pages_answer_for_no_address_of_the_api(tmp_path: Path) -> None:

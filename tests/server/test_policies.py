@@ -9,13 +9,13 @@ import httpx2
 import pytest
 
 import midcourse
-from midcourse.core.policy.profiles import BUILT_IN
 from midcourse.core.terms import Terms
-from midcourse.policies import load_policy
+from midcourse.policy import load_policy
+from midcourse.policy.profiles import BUILT_IN
 from midcourse.server import Server
 from tests.promises.harness import Place
-from tests.server.reading import served
-from tests.server.serving import TOKEN, serving
+from tests.server.live_server import TOKEN, serving
+from tests.server.stream_reader import served
 from tests.server.test_interventions import failing
 
 MINE = "policy: mine\nextends: conservative\nsignals:\n  cost: {warn: 2}\n"

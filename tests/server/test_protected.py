@@ -4,7 +4,7 @@ import httpx2
 
 import midcourse
 from tests.promises.harness import Place, resumable
-from tests.server.reading import Latch, events_of, served
+from tests.server.stream_reader import Latch, events_of, served
 
 
 async def _token(client: httpx2.AsyncClient, role: str) -> dict[str, str]:

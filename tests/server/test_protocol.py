@@ -10,9 +10,9 @@ from pathlib import Path
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from midcourse.server.http_protocol import HEAD_BYTES, HEAD_LINES, PatientProtocol, patient
 from midcourse.server.limits import BodyLimit
-from midcourse.server.protocol import HEAD_BYTES, HEAD_LINES, PatientProtocol, patient
-from tests.examples.served import served as serve_in
+from tests.examples.demo_server import served as serve_in
 from tests.server.raw_server import connected, poured, served, told, trickling
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n"

@@ -7,12 +7,12 @@ import pytest
 from midcourse.core.audit import KEPT, PRUNE, AuditEntry
 from midcourse.core.ids import SessionId
 from midcourse.errors import InvalidInput
-from midcourse.runtime.auditing import read_audit
-from midcourse.server.hosting import Reading
-from midcourse.server.pruning import check_kept, keep_pruning
+from midcourse.runtime.audit_log import read_audit
+from midcourse.server.audit_retention import check_kept, keep_pruning
+from midcourse.server.host_threads import ReadingThread
 from midcourse.stores.sqlite.memory import MemoryStore
-from tests.server.reading import eventually
-from tests.server.ticking import StillClock
+from tests.server.manual_clock import StillClock
+from tests.server.stream_reader import eventually
 
 
 def entry(at: float) -> AuditEntry:
@@ -20,7 +20,7 @@ def entry(at: float) -> AuditEntry:
 
 
 async def test_what_is_older_than_ninety_days_goes_and_the_rest_stays() -> None:
-    store, clock, reading = MemoryStore(), StillClock(), Reading()
+    store, clock, reading = MemoryStore(), StillClock(), ReadingThread()
     await store.shelve("tokens", {"ann": b"1"}, audit=[entry(1.0), entry(2.0), entry(500.0)])
     clock.seconds = KEPT + 100.0
     pruning = asyncio.create_task(keep_pruning(store, clock, reading))

@@ -11,21 +11,21 @@ import httpx2
 import msgspec
 import pytest
 
+from midcourse.analysis.reports.html import POLICY
+from midcourse.analysis.reports.report import Report
+from midcourse.analysis.reports.review import last_review, review
 from midcourse.errors import InvalidInput, StoreUnavailable
-from midcourse.policies.kept import history
+from midcourse.policy.versions import history
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
-from midcourse.reports.html import POLICY
-from midcourse.reports.report import Report
-from midcourse.reports.review import last_review, review
 from midcourse.runtime.clock import SystemClock
-from midcourse.server import Server, reviewing
-from midcourse.server.hosting import Reading
+from midcourse.server import Server, review_schedule
+from midcourse.server.host_threads import ReadingThread
 from midcourse.wiring import open_store
 from tests.promises.harness import until_true
 from tests.reports.stores import keep
 from tests.reports.test_review import labelled
-from tests.server.serving import TOKEN, Running, serving
+from tests.server.live_server import TOKEN, Running, serving
 
 SINCE = {"since": 0}
 
@@ -168,8 +168,8 @@ class Watch(SystemClock):
 @asynccontextmanager
 async def reviews(store: Store, clock: Clock) -> AsyncGenerator[None]:
     """The server's loop, every ten minutes."""
-    reading = Reading()
-    task = asyncio.create_task(reviewing.keep_reviewing(store, clock, reading, every=600.0, policy="standard"))
+    reading = ReadingThread()
+    task = asyncio.create_task(review_schedule.keep_reviewing(store, clock, reading, every=600.0, policy="standard"))
     yield
     task.cancel()
     reading.close()
@@ -195,7 +195,7 @@ async def test_the_first_server_counts_from_its_start_and_the_next_one_goes_on_c
     clock.at = 1601.0
     async with reviews(store, clock):
         await until_last_is(store, 1601.0)
-    from midcourse.reports.review import proposals
+    from midcourse.analysis.reports.review import proposals
 
     assert [one.agent for one in await proposals(store)] == ["worker"]
     assert await history(store, "standard--worker") == ()  # a person accepts it, or nobody
@@ -206,9 +206,9 @@ async def test_a_review_that_fails_is_tried_again_and_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = await open_store("memory://")
-    monkeypatch.setattr(reviewing, "AGAIN", 0.01)
+    monkeypatch.setattr(review_schedule, "AGAIN", 0.01)
     tries = 0
-    begin = reviewing.begin_counting
+    begin = review_schedule.begin_counting
 
     async def failing(store: Store, now: float) -> float:
         nonlocal tries
@@ -217,7 +217,7 @@ async def test_a_review_that_fails_is_tried_again_and_ends_nothing(
             raise StoreUnavailable("The disk is away. Try again.")
         return await begin(store, now)
 
-    monkeypatch.setattr(reviewing, "begin_counting", failing)
+    monkeypatch.setattr(review_schedule, "begin_counting", failing)
     async with reviews(store, Watch()):
         await until_last_is(store, 1000.0)
     assert tries == 3

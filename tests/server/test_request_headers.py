@@ -7,11 +7,11 @@ import httpx2
 import pytest
 from starlette.types import Scope
 
-from midcourse.server import Limits, Server
+from midcourse.server import CallerLimits, Server
 from midcourse.server.auth import Access
 from midcourse.server.tokens import Principal
-from tests.server.serving import TOKEN, Running, serving
-from tests.server.standing import Standing, standing
+from tests.server.live_server import TOKEN, Running, serving
+from tests.server.sessions_by_status import Standing, standing
 from tests.server.test_tenants import TABLE, Row
 
 DOCUMENT: dict[str, Any] = Server(store="memory://", token=TOKEN, agents={}).app.openapi()
@@ -22,7 +22,7 @@ STALE = '"running.1.1.9.9.9.9"'
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    with serving("memory://", standing, limits=Limits(rate=1e6, burst=1_000_000)) as one:
+    with serving("memory://", standing, limits=CallerLimits(rate=1e6, burst=1_000_000)) as one:
         yield one
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import midcourse
 from tests.promises.harness import Place, resumable
-from tests.server.reading import Data, Latch, refusal, served, until_status
+from tests.server.stream_reader import Data, Latch, refusal, served, until_status
 
 
 async def _started(client: httpx2.AsyncClient) -> str:

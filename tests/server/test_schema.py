@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode, checks
 
-from midcourse.server import Limits, Server
+from midcourse.server import CallerLimits, Server
 from midcourse.server.roles import LADDER
-from tests.server.serving import TOKEN, Running, serving
-from tests.server.standing import Standing, standing
+from tests.server.live_server import TOKEN, Running, serving
+from tests.server.sessions_by_status import Standing, standing
 
 EXAMPLES = int(os.environ.get("MIDCOURSE_SCHEMA_EXAMPLES", "4"))
 STREAMS = ("chat", "resume_chat", "follow_chat")
@@ -68,7 +68,7 @@ CALLERS = USUAL if EXAMPLES <= 4 else EVERY[:-1]
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    limits = Limits(rate=1e6, burst=1_000_000)
+    limits = CallerLimits(rate=1e6, burst=1_000_000)
     with serving("memory://", standing, limits=limits) as one:
         yield one
 

@@ -9,8 +9,8 @@ import midcourse
 from midcourse.errors import Damaged, MidcourseError, StoreError, StoreFull, StoreUnavailable
 from midcourse.stores.sqlite.memory import MemoryStore
 from tests.promises.harness import QUICK, resumable
-from tests.server.reading import eventually, opened, until_status
-from tests.server.serving import serving
+from tests.server.live_server import serving
+from tests.server.stream_reader import eventually, opened, until_status
 from tests.server.test_access import LADDER
 from tests.server.test_codes import Failing
 from tests.server.test_tenants import TABLE, UNLIMITED, Fleet, agent, request_of

@@ -13,19 +13,19 @@ import pytest
 from fastapi import Request
 
 import midcourse
-from midcourse.core.artifacts import Told
 from midcourse.core.audit_export import Verified, verify
 from midcourse.core.ids import SessionId
 from midcourse.core.switches import Scope
 from midcourse.errors import SessionNotFound
-from midcourse.runtime.artifacts import ARTIFACTS, artifact_items
+from midcourse.policy.artifact_shelf import ARTIFACTS, artifact_items
+from midcourse.policy.artifacts import ArtifactReported
 from midcourse.runtime.kill_switch import KillSwitch
-from midcourse.server import Limits, stream
+from midcourse.server import CallerLimits, stream
 from midcourse.server.caller import Caller
 from midcourse.server.tokens import Principal
 from tests.promises.harness import QUICK, Place, resumable
-from tests.server.reading import Data, served, until_status
-from tests.server.serving import Running
+from tests.server.live_server import Running
+from tests.server.stream_reader import Data, served, until_status
 from tests.server.test_access import BODIES, LADDER, OF_NO_SESSION, is_about_a_session, place_of
 from tests.server.test_access import TABLE as PUBLISHED
 
@@ -48,7 +48,7 @@ TABLE = {
     for address, row in PUBLISHED.items()
     for method, _, path in [address.partition(" ")]
 }
-UNLIMITED = Limits(rate=10_000, burst=10_000)
+UNLIMITED = CallerLimits(rate=10_000, burst=10_000)
 HOSTS = {("GET", "/metrics")}
 """About all tenants together: for the host alone."""
 STARTS = {("POST", "/api/v1/chat")}
@@ -208,7 +208,7 @@ async def fill(found: Fleet) -> dict[str, str]:
     told = {"text": SECRET, "level": "clarify"}
     assert (await found.ask(ann, "POST", "/api/v1/sessions/kept/redirect", told)).status_code == 200
     assert found.server.server.control is not None
-    made = Told(name=SECRET, session="acme~kept", agent="agent", position=2, made_at=1.0)
+    made = ArtifactReported(name=SECRET, session="acme~kept", agent="agent", position=2, made_at=1.0)
     await found.server.server.control.worker.store.shelve(ARTIFACTS, artifact_items(made))
     thrown = {"scope": {"kind": "agent", "value": "agent"}, "reason": SECRET}
     switch = (await found.ask(ann, "POST", "/api/v1/kill-switches", thrown)).json()["id"]

@@ -15,11 +15,11 @@ from midcourse.core.ids import SessionId
 from midcourse.errors import InvalidInput, StoreUnavailable
 from midcourse.ports.store import Creation, Store
 from midcourse.server.roles import LADDER, includes, role_named
-from midcourse.server.tokens import Principal, Tokens, check_given_token, local_token, new_token
+from midcourse.server.tokens import Principal, TokenStore, check_given_token, local_token, new_token
 from midcourse.stores.sqlite.memory import MemoryStore
-from midcourse.testing.store_promises.given import head, rows
+from midcourse.testing.store_promises.fixtures import head, rows
 from midcourse.wiring import open_store
-from tests.server.ticking import StillClock
+from tests.server.manual_clock import StillClock
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_each_role_may_what_the_ones_before_may() -> None:
 
 
 async def test_a_token_is_whose_it_was_made_for(store: Store, clock: StillClock) -> None:
-    tokens = Tokens(store, clock)
+    tokens = TokenStore(store, clock)
     ada = await tokens.add("ada@example.org", "approve")
     await store.create(Creation(head(SessionId("sess_1")), rows(1, 1), worker=None))
     child = await tokens.add("child", "steer", SessionId("sess_1"))
@@ -57,7 +57,7 @@ async def test_a_token_is_whose_it_was_made_for(store: Store, clock: StillClock)
 
 
 async def test_the_token_itself_is_kept_nowhere(store: Store, clock: StillClock) -> None:
-    token = await Tokens(store, clock).add("ada", "watch")
+    token = await TokenStore(store, clock).add("ada", "watch")
     assert token.startswith("mct_")
     assert len(token) == 47
     for _, content in await store.shelved("tokens"):
@@ -65,7 +65,7 @@ async def test_the_token_itself_is_kept_nowhere(store: Store, clock: StillClock)
 
 
 async def test_the_list_tells_all_but_the_token(store: Store, clock: StillClock) -> None:
-    tokens = Tokens(store, clock)
+    tokens = TokenStore(store, clock)
     await tokens.add("bob", "watch")
     await tokens.add("ada", "operate")
     assert [(kept.name, kept.role, kept.created_at) for kept in await tokens.list()] == [
@@ -77,12 +77,12 @@ async def test_the_list_tells_all_but_the_token(store: Store, clock: StillClock)
 @pytest.mark.parametrize("name", ["", "local", "session:x", "a b", "-a", "a" * 65, "a\n", "ä", "a/b"])
 async def test_a_name_that_could_be_mistaken_is_refused(store: Store, clock: StillClock, name: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        await Tokens(store, clock).add(name, "watch")
+        await TokenStore(store, clock).add(name, "watch")
     assert refused.value.fields["field"] == "name"
 
 
 async def test_a_name_is_given_once(store: Store, clock: StillClock) -> None:
-    tokens = Tokens(store, clock)
+    tokens = TokenStore(store, clock)
     answers = await asyncio.gather(*(tokens.add("ada", "watch") for _ in range(5)), return_exceptions=True)
     made = [answer for answer in answers if isinstance(answer, str)]
     assert len(made) == 1
@@ -91,7 +91,7 @@ async def test_a_name_is_given_once(store: Store, clock: StillClock) -> None:
 
 
 async def test_a_revoked_token_is_nobodys_at_once(store: Store, clock: StillClock) -> None:
-    tokens = Tokens(store, clock)
+    tokens = TokenStore(store, clock)
     token = await tokens.add("ada", "watch")
     assert await tokens.principal_of(token) is not None
     assert await tokens.revoke("ada")
@@ -103,7 +103,7 @@ async def test_a_revoked_token_is_nobodys_at_once(store: Store, clock: StillCloc
 async def test_a_revocation_by_another_process_holds_after_a_second(tmp_path: Path, clock: StillClock) -> None:
     url = f"sqlite:///{tmp_path / 'store.db'}"
     here, there = await open_store(url), await open_store(url)
-    ours, theirs = Tokens(here, clock), Tokens(there, clock)
+    ours, theirs = TokenStore(here, clock), TokenStore(there, clock)
     token = await ours.add("ada", "watch")
     assert await theirs.principal_of(token) == Principal("ada", "watch")
     await ours.revoke("ada")
@@ -135,7 +135,7 @@ class CountingStore(MemoryStore):
 
 async def test_wrong_tokens_cost_no_storm_of_reads(clock: StillClock) -> None:
     store = CountingStore()
-    tokens = Tokens(store, clock)
+    tokens = TokenStore(store, clock)
     token = await tokens.add("ada", "watch")
     for _ in range(500):
         clock.seconds += 0.0001
@@ -147,15 +147,15 @@ async def test_wrong_tokens_cost_no_storm_of_reads(clock: StillClock) -> None:
 
 async def test_nobody_is_turned_away_while_the_table_is_read_for_the_first_time(clock: StillClock) -> None:
     store = CountingStore()
-    token = await Tokens(store, clock).add("ada", "watch")
-    tokens = Tokens(store, clock)
+    token = await TokenStore(store, clock).add("ada", "watch")
+    tokens = TokenStore(store, clock)
     answers = await asyncio.gather(*(tokens.principal_of(token) for _ in range(20)))
     assert answers == [Principal("ada", "watch")] * 20
 
 
 async def test_while_the_store_is_away_only_the_local_token_is_known(clock: StillClock) -> None:
     store = CountingStore()
-    tokens = Tokens(store, clock, local="x" * 20)
+    tokens = TokenStore(store, clock, local="x" * 20)
     token = await tokens.add("ada", "watch")
     store.is_gone = True
     assert await tokens.principal_of("x" * 20) == Principal("local", "operate")
@@ -166,7 +166,7 @@ async def test_while_the_store_is_away_only_the_local_token_is_known(clock: Stil
 
 
 async def test_one_row_that_cannot_be_read_shuts_out_nobody_else(store: Store, clock: StillClock) -> None:
-    tokens = Tokens(store, clock)
+    tokens = TokenStore(store, clock)
     token = await tokens.add("ada", "watch")
     await store.shelve("tokens", {"bob": b"\xff{", "eve": (await store.shelved("tokens"))[0][1]})
     clock.seconds += 1
@@ -176,7 +176,7 @@ async def test_one_row_that_cannot_be_read_shuts_out_nobody_else(store: Store, c
 
 async def test_a_damaged_row_shuts_out_its_owner_only(clock: StillClock) -> None:
     store = MemoryStore()
-    tokens = Tokens(store, clock)
+    tokens = TokenStore(store, clock)
     ada, bob, eve = [await tokens.add(name, "watch") for name in ("ada", "bob", "eve")]
     store.memory.connection.execute("UPDATE shelves SET seal = x'00' WHERE shelf = 'tokens' AND key = 'bob'")
     assert [await tokens.principal_of(token) is not None for token in (ada, bob, eve)] == [True, False, True]
@@ -186,14 +186,14 @@ async def test_a_damaged_row_shuts_out_its_owner_only(clock: StillClock) -> None
 async def test_of_two_servers_that_give_a_name_at_once_one_does(clock: StillClock) -> None:
     """Else the first one's token would be shown, and be nobody's."""
     store = MemoryStore()
-    adding = (Tokens(store.peer(), clock).add("ada", "watch") for _ in range(2))
+    adding = (TokenStore(store.peer(), clock).add("ada", "watch") for _ in range(2))
     given = await asyncio.gather(*adding, return_exceptions=True)
     [token] = [one for one in given if isinstance(one, str)]
-    assert await Tokens(store, clock).principal_of(token) == Principal("ada", "watch")
+    assert await TokenStore(store, clock).principal_of(token) == Principal("ada", "watch")
 
 
 async def test_strange_tokens_are_nobodys(store: Store, clock: StillClock) -> None:
-    tokens = Tokens(store, clock, local="x" * 20)
+    tokens = TokenStore(store, clock, local="x" * 20)
     for strange in ("", "x" * 19, "x" * 10_000, "\udcff", "\x00", "mct_"):
         assert await tokens.principal_of(strange) is None
 

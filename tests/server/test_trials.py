@@ -14,16 +14,16 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from midcourse.analysis.reports import trial_process
 from midcourse.client.address import address_of
+from midcourse.client.http_connection import HttpConnection
 from midcourse.client.policies import RemotePolicies
-from midcourse.client.wire import Wire
 from midcourse.errors import InvalidInput
-from midcourse.reports import trial_process
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 from tests.reports.recordings import FAILED, SUCCEEDED, recorded
 from tests.reports.stores import keep
-from tests.server.serving import TOKEN, Running, serving
+from tests.server.live_server import TOKEN, Running, serving
 
 TIGHTER = "policy: standard\nextends: standard@1\nsignals:\n  loops: {intervene: 4}\n"
 Data = dict[str, Any]
@@ -153,7 +153,7 @@ def _until(holds: Any) -> None:
 
 
 async def test_the_client_asks_for_both(running: Running) -> None:
-    wire = Wire(address_of(running.url), TOKEN, SystemClock(), 10.0)
+    wire = HttpConnection(address_of(running.url), TOKEN, SystemClock(), 10.0)
     try:
         policies = RemotePolicies(wire)
         tried = await policies.backtest("standard", against=["conservative"], limit=20)

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Final
 
-from midcourse.runtime.threads import carriable
+from midcourse.runtime.thread_pool import carriable
 
 START: Final = 1_700_000_000.0
 COST: Final = 40e-6

@@ -8,9 +8,9 @@ from unittest.mock import patch
 from midcourse.core import agent_rights, decisions, pauses
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.effects import Act, next_act
+from midcourse.core.effects import RecoveryAction, next_act
 from midcourse.core.session import OpenCall, Session, StandingPause
-from midcourse.runtime import settling
+from midcourse.runtime import call_recovery
 from midcourse.runtime.driver import Driver
 
 
@@ -18,13 +18,15 @@ from midcourse.runtime.driver import Driver
 def answer_that_spins() -> Generator[None]:
     """Fault 1: "it did not happen" after a redirect is asked about, and answered, without end."""
 
-    def asks_again(session: Session, call: OpenCall, now: float) -> Act:
+    def asks_again(session: Session, call: OpenCall, now: float) -> RecoveryAction:
         act = next_act(session, call, now)
         if act.do == "close" and call.effect == "irreversible" and call.told == "no":
-            return Act("ask", until=float("nan"))  # equal to no other: the guard against repeating does not see it
+            return RecoveryAction(
+                "ask", until=float("nan")
+            )  # equal to no other: the guard against repeating does not see it
         return act
 
-    with patch.object(settling, "next_act", asks_again):
+    with patch.object(call_recovery, "next_act", asks_again):
         yield
 
 

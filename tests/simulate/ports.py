@@ -10,9 +10,9 @@ from midcourse.core.ids import Position, SessionId
 from midcourse.core.replies import Durability
 from midcourse.errors import MidcourseError, StoreUnavailable
 from midcourse.ports.bus import Note
-from midcourse.stores import refusals
+from midcourse.stores import store_errors
 from midcourse.stores.sqlite import reads
-from midcourse.stores.sqlite.memory import Memory, MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore, SharedMemory
 from tests.simulate.machine import START, Machine, Process
 
 T = TypeVar("T")
@@ -142,7 +142,7 @@ class Disk:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.memory = Memory()
+        self.memory = SharedMemory()
         self.full = False
         self.write = 0.003
         self.tell = 0.003
@@ -200,7 +200,7 @@ class Writer:
             if self._disk.full:
                 raise StoreUnavailable("The simulated disk is full.", code="store_full")
             if self._closed:
-                raise refusals.closed("memory://")
+                raise store_errors.closed("memory://")
             return self._disk.memory.write(work), None
         except MidcourseError as error:
             return None, error

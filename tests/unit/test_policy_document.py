@@ -7,23 +7,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from midcourse.core.policy import checking
-from midcourse.core.policy.checking import (
-    Change,
+from midcourse.analysis.reports.proposals import with_setting
+from midcourse.errors import InvalidInput
+from midcourse.policy import validation
+from midcourse.policy.document import CLASSES, Part, Policy
+from midcourse.policy.durations import Span, parse_duration
+from midcourse.policy.profiles import BUILT_IN, CONSERVATIVE, PERMISSIVE, PRESETS, PROFILES, STANDARD
+from midcourse.policy.validation import (
+    ParameterChange,
     check_policy,
     contradictions,
     difference,
+    expected_kind,
+    format_duration,
     parameters,
     read_setting,
     shown,
-    spelled_span,
-    wanted,
 )
-from midcourse.core.policy.document import CLASSES, Part, Policy
-from midcourse.core.policy.profiles import BUILT_IN, CONSERVATIVE, PERMISSIVE, PRESETS, PROFILES, STANDARD
-from midcourse.core.policy.spans import Span, span_of
-from midcourse.errors import InvalidInput
-from midcourse.reports.proposals import with_setting
 
 MINUTE = 60.0
 DAY = 86_400.0
@@ -402,7 +402,7 @@ def test_what_is_missing_or_equal_contradicts_nothing(values: dict[str, object])
 
 def test_a_rate_that_must_not_fall_is_worse_the_lower_it_is() -> None:
     """The document has no warning for it yet; the order is settled."""
-    found = list(checking._out_of_order({"signals.token_rate.warn": 0.2, "signals.token_rate.intervene": 0.3}))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    found = list(validation._out_of_order({"signals.token_rate.warn": 0.2, "signals.token_rate.intervene": 0.3}))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
     assert "Raise warn to 0.3 or more, or lower intervene to 0.2 or less" in found[0].sentence
 
@@ -415,13 +415,13 @@ def test_a_rate_that_must_not_fall_is_worse_the_lower_it_is() -> None:
     [(0.1, "100ms"), (0.5, "500ms"), (30, "30s"), (900, "15m"), (5400, "90m"), (604800, "7d"), (0, "0.0s")],
 )
 def test_a_span_is_written_as_people_do_and_means_exactly_it(span: float, text: str) -> None:
-    assert spelled_span(Span(span)) in (text, "0ms")
-    assert span_of(spelled_span(Span(span))) == span
+    assert format_duration(Span(span)) in (text, "0ms")
+    assert parse_duration(format_duration(Span(span))) == span
 
 
 @pytest.mark.parametrize("span", [1 / 3, 0.1 + 0.2, 59.9999, 3600.0001, 1e-7, 1e-30, 1e300, 86399.99999])
 def test_no_span_is_rounded(span: float) -> None:
-    assert span_of(spelled_span(Span(span))) == span
+    assert parse_duration(format_duration(Span(span))) == span
 
 
 @pytest.mark.parametrize("written", ["15", "15 minutes", "-5m", "m", "", "1:30", "1h30m", True, None, [], "1e3s"])
@@ -456,8 +456,8 @@ def test_what_a_change_comes_to_is_said_in_words(path: str, before: Any, after: 
 def test_a_difference_tells_every_change_and_whether_it_steps_in_earlier() -> None:
     found = {one.path: one for one in difference(STANDARD, CONSERVATIVE)}
 
-    assert found["signals.cost.stop"] == Change("signals.cost.stop", 50, 25, True)
-    assert found["signals.duration.warn"] == Change("signals.duration.warn", Span(600), Span(360), True)
+    assert found["signals.cost.stop"] == ParameterChange("signals.cost.stop", 50, 25, True)
+    assert found["signals.duration.warn"] == ParameterChange("signals.duration.warn", Span(600), Span(360), True)
     assert found["restraint.interventions_per_hour"].tightens is False
     assert found["response_target"].tightens is None
     assert not found.keys() & {"policy", "version", "about"}
@@ -512,10 +512,10 @@ def test_what_steps_in_earlier(name: str, value: object, tightens: bool | None) 
 def test_every_parameter_that_is_told_the_way_of_is_one() -> None:
     known = set(settings(STANDARD))
     for paths in (
-        checking.HIGHER_IS_EARLIER,
-        checking.LOWER_IS_EARLIER,
-        checking.ON_IS_EARLIER,
-        checking.OFF_IS_EARLIER,
+        validation.HIGHER_IS_EARLIER,
+        validation.LOWER_IS_EARLIER,
+        validation.ON_IS_EARLIER,
+        validation.OFF_IS_EARLIER,
     ):
         assert paths <= known
 
@@ -537,7 +537,7 @@ def test_every_parameter_has_a_path_and_words_for_what_it_may_be() -> None:
     inside = sum(len(part.__struct_fields__) for part in parts(STANDARD)) - (len(list(parts(STANDARD))) - 1)
     assert len(found) == inside
     for one in found:
-        assert wanted(one.kind)
+        assert expected_kind(one.kind)
         assert read_setting(one.value, one.kind) == one.value
 
 

@@ -15,7 +15,7 @@ import pytest
 import midcourse
 from midcourse.errors import Damaged, InvalidInput, StoreUnavailable
 from midcourse.wiring import back_up, restore
-from tests.upkeep import loading
+from tests.upkeep import load_program
 
 
 def nothing(*_: object) -> None:
@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture
 def load(store: Path, tmp_path: Path) -> Iterator[None]:
     """Another process writes all the time."""
-    command = [sys.executable, "-m", "tests.upkeep.loading", f"sqlite:///{store}", str(tmp_path / "lines")]
+    command = [sys.executable, "-m", "tests.upkeep.load_program", f"sqlite:///{store}", str(tmp_path / "lines")]
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -84,7 +84,7 @@ async def test_a_backup_under_load_is_restored_with_what_was_unfinished_halted(
 
 async def test_epochs_rise_and_nobody_of_the_old_life_is_known(store: Path, tmp_path: Path) -> None:
     async with midcourse.open(f"sqlite:///{store}") as mc:
-        handle = await mc.start(loading.noter, "x 0")
+        handle = await mc.start(load_program.noter, "x 0")
         await handle.result()
         await asyncio.to_thread(back_up, store, tmp_path / "backup.db", nothing)
     await restore(tmp_path / "backup.db", tmp_path / "new.db", nothing)
@@ -120,7 +120,7 @@ async def test_what_is_no_store_is_neither_backed_up_nor_restored(store: Path, t
 async def test_a_damaged_backup_is_not_restored(store: Path, tmp_path: Path) -> None:
     async with midcourse.open(f"sqlite:///{store}") as mc:
         for number in range(5):
-            await (await mc.start(loading.noter, "x 0", session_id=f"s{number}")).result()
+            await (await mc.start(load_program.noter, "x 0", session_id=f"s{number}")).result()
     back_up(store, tmp_path / "backup.db", nothing)
     os.truncate(tmp_path / "backup.db", (tmp_path / "backup.db").stat().st_size // 2)
     with pytest.raises(Damaged):
@@ -129,10 +129,10 @@ async def test_a_damaged_backup_is_not_restored(store: Path, tmp_path: Path) -> 
 
 
 async def test_compaction_says_so_if_somebody_reads_all_the_time(store: Path) -> None:
-    from midcourse.stores.sqlite.upkeep import compact
+    from midcourse.stores.sqlite.maintenance import compact
 
     async with midcourse.open(f"sqlite:///{store}") as mc:
-        await (await mc.start(loading.noter, "x 0")).result()
+        await (await mc.start(load_program.noter, "x 0")).result()
         with closing(sqlite3.connect(store, isolation_level=None)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM journal").fetchone()

@@ -9,13 +9,13 @@ import pytest
 import midcourse
 from midcourse.core.events import SessionErased
 from midcourse.errors import Refused
-from midcourse.server.hosting import Reading
-from midcourse.server.retaining import keep_erasing
+from midcourse.server.host_threads import ReadingThread
+from midcourse.server.retention import keep_erasing
 from midcourse.wiring import open_control
-from tests.checkpoints.opening import Skipping
+from tests.checkpoints.programs import Skipping
 from tests.promises.harness import Place, resumable
-from tests.server.reading import served, until_status
-from tests.server.serving import TOKEN, serving
+from tests.server.live_server import TOKEN, serving
+from tests.server.stream_reader import served, until_status
 
 SECRET = "quixotic-marmalade-7391"
 
@@ -89,7 +89,7 @@ async def test_a_server_erases_what_ended_long_enough_ago() -> None:
         clock=clock,
     )
     mc = midcourse.Midcourse(control)
-    reading = Reading()
+    reading = ReadingThread()
     handle = await mc.start(agent, SECRET)
     await handle.next_ask(timeout=10)
     await handle.cancel(until="stopped")

@@ -1,11 +1,11 @@
 """A model's answer as it comes, in the body of a step: joined to what was said before a cut, and counted by words."""
 
 from midcourse.adapters.continuation import Joint, Way, kept
-from midcourse.adapters.prices import Meter
+from midcourse.adapters.prices import PriceMeter
 from midcourse.runtime.calls import current_call
 
 
-class Answer:
+class ModelAnswer:
     """The text of one attempt. ``said`` is what it goes on from; empty, if it begins at the beginning."""
 
     def __init__(self, way: Way) -> None:
@@ -30,7 +30,7 @@ class Answer:
         self.said, self._joint = "", Joint("")
         self._call.continue_at(0)
 
-    def take(self, text: str, meter: Meter, model: str, *, said: int = 0, heard: int = 0) -> str:
+    def take(self, text: str, meter: PriceMeter, model: str, *, said: int = 0, heard: int = 0) -> str:
         """A piece of it: what is new of that. ``said`` and ``heard`` are tokens, as far as the provider tells."""
         self.pieces += 1
         self._call.can_continue("" if self._way == "again" else self._way)

@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 from pydantic_core import SchemaValidator, to_jsonable_python
 
-from midcourse.adapters.holding import check_factory
+from midcourse.adapters.held_agent import check_factory
 from midcourse.core.codec import encode, secret_free
 from midcourse.runtime.run import Run
 

@@ -57,7 +57,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def priced(body: F) -> F:
-    """A body that prices its request itself, before it makes it: with a ``Meter``."""
+    """A body that prices its request itself, before it makes it: with a ``PriceMeter``."""
     body.foresees = True  # pyright: ignore[reportFunctionMemberAccess]
     return body
 
@@ -90,7 +90,7 @@ def tokens_in(prompt: object, depth: int = 0) -> int:
     return sum(tokens_in(item, depth + 1) for item in items)
 
 
-class Meter:
+class PriceMeter:
     """The price of one request: foreseen before it is made, counted while it is answered. In the body of a step."""
 
     def __init__(

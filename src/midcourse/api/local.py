@@ -5,23 +5,22 @@ from typing import Any, cast, get_args
 
 from msgspec.structs import replace
 
-from midcourse.api.erasing import erase_sessions
-from midcourse.api.naming import fresh_session_id
+from midcourse.api.session_ids import fresh_session_id
 from midcourse.core import commands as cmd
 from midcourse.core.agent_rights import signed
 from midcourse.core.codec import decode
 from midcourse.core.commands import AnyCommand, Role
 from midcourse.core.decisions import decide
 from midcourse.core.effects import UndoChoice
-from midcourse.core.endings import without_result
 from midcourse.core.events import CancelRequested, Recorded
 from midcourse.core.ids import AskId, CommandId, Position, SessionId
 from midcourse.core.inspection import Inspection
 from midcourse.core.interventions import Intervention, Interventions
+from midcourse.core.missing_results import without_result
 from midcourse.core.pauses import finishes_first
-from midcourse.core.receipt import Ledger, Receipt, begins_anew
+from midcourse.core.receipt import EffectLedger, Receipt, begins_anew
 from midcourse.core.replies import Level, Reply
-from midcourse.core.requests import check_restart
+from midcourse.core.request_checks import check_restart
 from midcourse.core.session import Session, Status
 from midcourse.core.signals import Signals
 from midcourse.core.tenants import tenant_of
@@ -30,8 +29,9 @@ from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
 from midcourse.ports.sender import check_people_send, sender
 from midcourse.runtime.control import Control
-from midcourse.runtime.erasing import children_of
-from midcourse.runtime.loading import content_of
+from midcourse.runtime.session_loader import content_of
+from midcourse.upkeep.bulk_erasure import erase_sessions
+from midcourse.upkeep.erasure import children_of
 
 
 def addressed(session_id: SessionId, answer: cmd.Answer) -> tuple[SessionId, cmd.Answer]:
@@ -157,8 +157,8 @@ class LocalTransport:
     def _fresh_command_id(self) -> CommandId:
         return CommandId(f"cmd_{self._worker.clock.fresh_id()}")
 
-    async def _ledger(self, session_id: SessionId) -> Ledger:
-        ledger = Ledger()
+    async def _ledger(self, session_id: SessionId) -> EffectLedger:
+        ledger = EffectLedger()
         async for record in self._until_now(session_id):
             ledger.apply(record)
         return ledger

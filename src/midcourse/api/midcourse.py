@@ -5,38 +5,38 @@ import signal
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, TypeVar, overload
 
-from midcourse.api.alarms import alarms_in_batches, interventions_in, waiting_beside_asks
-from midcourse.api.erasing import erase_sessions
 from midcourse.api.local import LocalTransport
-from midcourse.api.naming import fresh_session_id
-from midcourse.core.allowed import did_you_mean
-from midcourse.core.artifacts import Artifact, by_due, check_reviewed
+from midcourse.api.session_ids import fresh_session_id
 from midcourse.core.audit import Audited
 from midcourse.core.audit_export import Title
 from midcourse.core.bulk import BulkOutcome, BulkVerb, check_bulk
+from midcourse.core.choices import did_you_mean
 from midcourse.core.commands import Role
 from midcourse.core.ids import CommandId, SessionId
-from midcourse.core.inbox import HandOver, Inbox, InboxAsk, check_hand_over, check_name
 from midcourse.core.interventions import LabelFilter, LabelledAlarm, check_alarms, check_interventions
-from midcourse.core.policy.restraint import Batch
 from midcourse.core.replies import Durability, Reply
-from midcourse.core.requests import check_audit, check_days, check_goal, check_limit, check_listing, check_text
+from midcourse.core.request_checks import check_audit, check_days, check_goal, check_limit, check_listing, check_text
 from midcourse.core.session import Session
 from midcourse.core.tenants import DEFAULT
 from midcourse.core.terms import Terms, check_terms
 from midcourse.errors import AgentUnavailable, InvalidInput
 from midcourse.handle.session import SessionHandle
+from midcourse.people.alarms import alarms_in_batches, interventions_in, waiting_beside_asks
+from midcourse.people.inbox import PeopleInbox
+from midcourse.people.inbox_rules import HandOver, Inbox, InboxAsk, check_hand_over, check_name
+from midcourse.policy.artifact_shelf import read_artifacts, reviewed
+from midcourse.policy.artifacts import Artifact, by_due, check_reviewed
+from midcourse.policy.restraint import Batch
 from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Head, HeadQuery
 from midcourse.runtime.agents import Agent
-from midcourse.runtime.artifacts import read_artifacts, reviewed
-from midcourse.runtime.auditing import audit_filter, audit_page, audit_page_before, export_audit, prune_audit
-from midcourse.runtime.bulk import bulk_command, send_to_each
-from midcourse.runtime.contact import with_contact
+from midcourse.runtime.audit_log import audit_filter, audit_page, audit_page_before, export_audit, prune_audit
+from midcourse.runtime.bulk_commands import bulk_command, send_to_each
 from midcourse.runtime.control import Control
-from midcourse.runtime.desk import Desk
-from midcourse.runtime.erasing import ended_before
 from midcourse.runtime.kill_switch import KillSwitch
+from midcourse.runtime.owner_contact import with_contact
+from midcourse.upkeep.bulk_erasure import erase_sessions
+from midcourse.upkeep.erasure import ended_before
 
 T = TypeVar("T")
 
@@ -312,7 +312,7 @@ class Midcourse:
 
         How often somebody approved in a row is counted where a server takes the answers.
         """
-        desk = self._desk()
+        desk = self._people_inbox()
         row, quick = await desk.approvals(by)
         store, now = self._worker.store, self._worker.clock.now()
         alarms, artifacts = await waiting_beside_asks(store, now, tenant=None)
@@ -334,15 +334,15 @@ class Midcourse:
             Refused: it has no such open ask.
         """
         wanted = check_name(by if owner is None else owner, "owner")
-        return await self._desk().own(SessionId(check_text(session_id, "session_id")), ask, wanted, by=by)
+        return await self._people_inbox().own(SessionId(check_text(session_id, "session_id")), ask, wanted, by=by)
 
     async def hand_over(self, to: str, seconds: float = 3600.0, *, by: str = "local") -> HandOver:
         """Let ``to`` stand in: what ``by`` is asked they are asked for so long, and then ``by`` again. 0 ends it."""
         to, seconds = check_hand_over(to, seconds, by)
-        return await self._desk().hand_over(to, seconds, by=by)
+        return await self._people_inbox().hand_over(to, seconds, by=by)
 
-    def _desk(self) -> Desk:
-        return Desk(self._worker.store, self._worker.clock, policy=self._worker.settings.policy)
+    def _people_inbox(self) -> PeopleInbox:
+        return PeopleInbox(self._worker.store, self._worker.clock, policy=self._worker.settings.policy)
 
     async def work(self, grace: float = 10.0) -> None:
         """Drive sessions until SIGTERM or SIGINT, then drain: take nothing new, let each go at its next safe point.

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import argument, flag, opened, option
-from midcourse.cli.printing import print_json, say, show_table
-from midcourse.cli.words import ago, span
+from midcourse.cli.printer import print_json, print_lines, show_table
+from midcourse.cli.status_text import ago, span
+from midcourse.cli.target import argument, flag, opened, option
 from midcourse.runtime.clock import SystemClock
 
 
@@ -67,4 +67,6 @@ async def reviewed(
     if call.as_json:
         print_json(known)
     else:
-        say(f"'{known.name}' comes up again in {span(known.due_at - (known.reviewed_at or SystemClock().now()))}.")
+        print_lines(
+            f"'{known.name}' comes up again in {span(known.due_at - (known.reviewed_at or SystemClock().now()))}."
+        )

@@ -9,9 +9,9 @@ import typer
 
 from midcourse.api import Midcourse
 from midcourse.cli.command import NOWHERE, STORE, Call, command
-from midcourse.cli.opening import argument, opened, option, span_option
-from midcourse.cli.printing import plain, print_json, room_beside, say, say_wrapped, show_table
-from midcourse.cli.words import clock_time
+from midcourse.cli.printer import plain, print_json, print_lines, print_wrapped, show_table, width_beside
+from midcourse.cli.status_text import clock_time
+from midcourse.cli.target import argument, opened, option, span_option
 from midcourse.core.audit import Audited, Details
 from midcourse.core.audit_export import Title, Verified, verify
 from midcourse.errors import InvalidInput
@@ -53,16 +53,16 @@ async def show(
     elif found:
         rows = [_row(one, now) for one in found]
         header = ("entry", "when", "who", "role", "did", "outcome", "to", "more")
-        if room_beside(header[:-1], [row[:-1] for row in rows]) >= _DETAIL:
+        if width_beside(header[:-1], [row[:-1] for row in rows]) >= _DETAIL:
             show_table(header, rows, whole=header[:-1])
         else:
             for entry, when, who, role, did, outcome, about, more in rows:
-                say(f"{entry}  {when}  {who} ({role})  {did}: {outcome}  {about}".rstrip(), hang=3)
-                say_wrapped(plain(more, lines=False), indent=3)
+                print_lines(f"{entry}  {when}  {who} ({role})  {did}: {outcome}  {about}".rstrip(), hang=3)
+                print_wrapped(plain(more, lines=False), indent=3)
         if len(found) == limit and found[0].seq > 1:
-            say(f"The newest {limit:,}. More: -n, or all of them in a file: midcourse audit export FILE")
+            print_lines(f"The newest {limit:,}. More: -n, or all of them in a file: midcourse audit export FILE")
     else:
-        say("Nothing yet.")
+        print_lines("Nothing yet.")
 
 
 @command("audit check", "Check that nothing was changed or left out.")
@@ -83,7 +83,9 @@ async def check(call: Call) -> None:
     if call.as_json:
         print_json({"entries": count, "last": last})
     else:
-        say(f"{count:,} entries, up to {last}. Each follows from the one before: nothing was changed or left out.")
+        print_lines(
+            f"{count:,} entries, up to {last}. Each follows from the one before: nothing was changed or left out."
+        )
 
 
 @command("audit export", "Write the log to a file that proves itself.")
@@ -150,7 +152,7 @@ async def prune(
     if call.as_json:
         print_json({"pruned": gone})
     else:
-        say(f"{gone:,} entries were removed." if gone else f"Nothing is older than {older_than}.")
+        print_lines(f"{gone:,} entries were removed." if gone else f"Nothing is older than {older_than}.")
 
 
 def _began(since: str | None) -> float | None:
@@ -201,10 +203,10 @@ def _tell(found: Verified, file: Path, *, as_json: bool) -> None:
         print_json({name: getattr(found, name) for name in shown} | {"entries": len(found.entries), "title": title})
         return
     if not found.last:
-        say(f"{file} is whole: the log was empty.", _titled(found.title))
+        print_lines(f"{file} is whole: the log was empty.", _titled(found.title))
         return
     rest = f", and of {found.withheld:,} others the digest" if found.withheld else ""
-    say(
+    print_lines(
         f"{file} is whole: entries {found.first} to {found.last}, {len(found.entries):,} of them to read{rest}. "
         + (
             "Nothing was changed or left out."

@@ -11,19 +11,19 @@ import typer
 from rich.console import Console
 
 from midcourse.cli.command import NOWHERE, Call, command
-from midcourse.cli.opening import Target, argument, flag, opened, option, store_path
-from midcourse.cli.printing import plain, print_json, say, say_wrapped, show_table, tell
+from midcourse.cli.printer import plain, print_json, print_lines, print_wrapped, show_table, tell
+from midcourse.cli.target import Target, argument, flag, opened, option, store_path
 from midcourse.core.events import Recorded
-from midcourse.core.policy.decisions import INTERRUPTS
-from midcourse.core.spelling import spelled
+from midcourse.core.policy_decision import INTERRUPTS
+from midcourse.core.to_json import to_json
 from midcourse.errors import InvalidInput
 from midcourse.handle import SessionHandle, Sessions
 from midcourse.wiring import open_store
 
 if TYPE_CHECKING:  # what this needs is imported when it runs: other commands are not to wait for it
-    from midcourse.backtest import Backtest, Notice, Recording, Verdict
-    from midcourse.backtest.importers import Progress
-    from midcourse.core.policy.document import Policy
+    from midcourse.analysis.backtest import Backtest, Notice, Recording, Verdict
+    from midcourse.analysis.backtest.importers import Progress
+    from midcourse.policy.document import Policy
 
 _MOST = 20
 """Notices that are printed: more of them say nothing new."""
@@ -73,7 +73,7 @@ async def try_policies(
       midcourse policy backtest --policy standard --policy mine.yaml --plots pictures runs/
       midcourse policy backtest --policy conservative --risk runs.jsonl.gz --format json
     """
-    from midcourse.backtest import backtest, risk_in
+    from midcourse.analysis.backtest import backtest, risk_in
 
     policies = await policies_in(policy or ["standard"], files)
     noticed: list[Notice] = []
@@ -94,7 +94,7 @@ async def try_policies(
         _write(tried, verdicts)
     drawn: Sequence[Path] = ()
     if plots is not None:
-        from midcourse.backtest.plots import draw
+        from midcourse.analysis.backtest.plots import draw
 
         drawn = draw(tried, plots)
     if call.as_json:
@@ -120,7 +120,7 @@ def _progress() -> "Generator[Progress | None]":
 
 async def recordings_in(given: Iterable[str]) -> "list[Recording]":
     """Return every run of these files and stores; list what was left out on stderr."""
-    from midcourse.backtest import Recording, read_recordings
+    from midcourse.analysis.backtest import Recording, read_recordings
 
     noticed: list[Notice] = []
     found = [one async for one in runs_in(given, noticed)]
@@ -137,8 +137,8 @@ async def policies_in(names: Iterable[str], given: Iterable[str]) -> "list[Polic
     Raises:
         InvalidInput: there is none of that name, or a file has mistakes.
     """
-    from midcourse.policies import kept
-    from midcourse.policies.loading import read_policy
+    from midcourse.policy import versions
+    from midcourse.policy.yaml_reader import read_policy
 
     stores = [url for url in map(_url, filter(_is_store, given)) if (path := store_path(url)) and path.is_file()]
     try:
@@ -146,7 +146,7 @@ async def policies_in(names: Iterable[str], given: Iterable[str]) -> "list[Polic
             return [read_policy(one) for one in names]
         store = await open_store(stores[0])
         try:
-            return [await kept.read(store, one) for one in names]
+            return [await versions.read(store, one) for one in names]
         finally:
             await store.close()
     except InvalidInput as error:
@@ -178,7 +178,7 @@ async def runs_in(given: Iterable[str], noticed: "list[Notice]") -> "AsyncIterat
 
 async def _of_store(sessions: Sessions, store: str, noticed: "list[Notice]") -> "AsyncIterator[Recording]":
     """Every session in which a call has ended, newest first."""
-    from midcourse.backtest import Notice, recording_of
+    from midcourse.analysis.backtest import Notice, recording_of
 
     before: str | None = None
     idle = 0
@@ -227,7 +227,7 @@ def _write(tried: "Backtest", path: Path) -> None:
         with path.open("wb") as file:
             for name, one in tried.policies.items():
                 for verdict in one.verdicts:
-                    file.write(msgspec.json.encode({"policy": name, **_spelled(verdict)}) + b"\n")
+                    file.write(msgspec.json.encode({"policy": name, **_verdict_json(verdict)}) + b"\n")
     except OSError as error:
         raise InvalidInput(
             f"The verdicts cannot be written to {path} ({error.strerror or error}). Name another file.",
@@ -236,16 +236,16 @@ def _write(tried: "Backtest", path: Path) -> None:
         ) from error
 
 
-def _spelled(verdict: "Verdict") -> dict[str, Any]:
+def _verdict_json(verdict: "Verdict") -> dict[str, Any]:
     why = verdict.decision.arithmetic if verdict.decision is not None else ""
-    return {**spelled(verdict), "why": why}
+    return {**to_json(verdict), "why": why}
 
 
 def _show(tried: "Backtest", drawn: Sequence[Path]) -> None:
-    from midcourse.backtest.tables import remarks, tables
+    from midcourse.analysis.backtest.tables import remarks, tables
 
     for table in tables(tried):
         show_table(table.header, table.rows, numbers=table.numbers, title=table.title)
-        say("")
-    say_wrapped(*remarks(tried))
-    say(*(f"Drawn: {path}" for path in drawn))
+        print_lines("")
+    print_wrapped(*remarks(tried))
+    print_lines(*(f"Drawn: {path}" for path in drawn))

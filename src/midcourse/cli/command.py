@@ -12,9 +12,9 @@ import typer
 from typer.core import TyperGroup
 
 from midcourse.cli.groups import EVERYDAY, MOVED, SERVING, SIMILAR
-from midcourse.cli.opening import STORE_VARIABLE, StoreOption, Target, TokenOption, UrlOption
-from midcourse.cli.printing import INTERRUPTED, carry_out, repeat_in_hints
-from midcourse.core.allowed import did_you_mean, must_be
+from midcourse.cli.printer import INTERRUPTED, repeat_in_hints, run_command
+from midcourse.cli.target import STORE_VARIABLE, StoreOption, Target, TokenOption, UrlOption
+from midcourse.core.choices import did_you_mean, must_be
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 ANYWHERE: Final[Mapping[str, Any]] = {"store": StoreOption, "url": UrlOption, "token": TokenOption}
@@ -68,7 +68,7 @@ def command(
                 call = replace(call, as_json=True)
             repeat_in_hints(*_named(call), COMMANDS)
             interrupted = 0 if given.get(until_interrupted) else INTERRUPTED
-            carry_out(act(call=call, **given), as_json=call.as_json, interrupted=interrupted)
+            run_command(act(call=call, **given), as_json=call.as_json, interrupted=interrupted)
 
         run.__signature__ = own.replace(parameters=[*kept, *added])  # pyright: ignore[reportAttributeAccessIssue] - the options are read from it
         return add(path, short, run, where)

@@ -6,18 +6,18 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import SessionArgument, argument, find, flag, opened, option
-from midcourse.cli.printing import print_json, say
+from midcourse.cli.printer import print_json, print_lines
 from midcourse.cli.receipts import show_receipt
-from midcourse.cli.words import cut_words, needed_words, reply_words
-from midcourse.core.allowed import did_you_mean
+from midcourse.cli.status_text import cut_words, needed_words, reply_words
+from midcourse.cli.target import SessionArgument, argument, find, flag, opened, option
 from midcourse.core.bulk import MOST_SESSIONS, NOT_DURABLE, NOT_REACHABLE, BulkOutcome
+from midcourse.core.choices import did_you_mean
 from midcourse.core.events import ReceiptLine
 from midcourse.core.pauses import finishes_first
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, Status
-from midcourse.core.spelling import spelled
+from midcourse.core.to_json import to_json
 from midcourse.handle import SessionHandle
 from midcourse.runtime.clock import SystemClock
 
@@ -81,7 +81,7 @@ async def pause(
 
     def then(handle: SessionHandle[Any], reply: Reply) -> None:
         word = "Withdraw it" if reply.finishes_first else "Continue"
-        say(f"{word} with: midcourse resume {handle.id}{seen[-1]}")
+        print_lines(f"{word} with: midcourse resume {handle.id}{seen[-1]}")
 
     await control(call, session, work, then=then)
 
@@ -109,7 +109,7 @@ async def pause_many(call: Call, agent: str | None, statuses: Sequence[str], rea
         return
     for outcome in outcomes:
         if outcome.problem:
-            say(f"{outcome.session}: {outcome.problem}")
+            print_lines(f"{outcome.session}: {outcome.problem}")
     done = sum(outcome.ok for outcome in outcomes)
     lost = sum(outcome.code == NOT_DURABLE for outcome in outcomes)
     stored = sum(outcome.code == NOT_REACHABLE for outcome in outcomes)
@@ -121,7 +121,7 @@ async def pause_many(call: Call, agent: str | None, statuses: Sequence[str], rea
         (rest, "not"),
     )
     told = ", ".join(f"{number} {word}" for number, word in counts if number)
-    say(f"{told}." if done or stored else "No session could be paused.")
+    print_lines(f"{told}." if done or stored else "No session could be paused.")
 
 
 @command("resume", "Continue a paused session, or retry a failed one.")
@@ -195,7 +195,7 @@ async def redirect(
 
     def then(handle: SessionHandle[Any], reply: Reply) -> None:
         if reply.status in (Status.PAUSED, Status.PAUSING):
-            say(f"The session keeps it until you resume: midcourse resume {handle.id}")
+            print_lines(f"The session keeps it until you resume: midcourse resume {handle.id}")
 
     await control(call, session, work, then=then)
 
@@ -261,9 +261,9 @@ async def cancel(
         if call.as_json:
             print_json({**_reply(reply), "receipt": _receipt(receipt)})
             return
-        say(f"{handle.id}: {reply_words(reply, SystemClock().now())}")
+        print_lines(f"{handle.id}: {reply_words(reply, SystemClock().now())}")
         if reply.finishes_first:
-            say(
+            print_lines(
                 f"Withdraw it with: midcourse resume {handle.id}",
                 f"End it at once, with the role operate: midcourse cancel {handle.id} --force",
             )
@@ -271,11 +271,13 @@ async def cancel(
         show_receipt(receipt)
         needed = await handle.state()
         if needed.needs:
-            say(needed_words(needed))
+            print_lines(needed_words(needed))
         if not receipt.final:
-            say(f"The final receipt: midcourse show {handle.id}")
+            print_lines(f"The final receipt: midcourse show {handle.id}")
         elif before.status in ENDED:
-            say(f"It had ended before, and nothing was undone. To roll back what it did: midcourse undo {handle.id}")
+            print_lines(
+                f"It had ended before, and nothing was undone. To roll back what it did: midcourse undo {handle.id}"
+            )
 
 
 @command("undo", "Roll back what an ended session did.")
@@ -306,7 +308,7 @@ async def undo(
     failed = [line for line in receipt.lines if line.outcome in _UNDO_FAILED]
     if failed or not receipt.final:
         if not call.as_json:
-            say(needed_words(state) if state.needs else _why_undo_failed(session, failed))
+            print_lines(needed_words(state) if state.needs else _why_undo_failed(session, failed))
         raise typer.Exit(1)
 
 
@@ -354,28 +356,30 @@ async def _preview(call: Call, session: str, *, force: bool, restart: bool) -> N
         print_json({choice: _receipt(one) for choice, one in found.items()})
         return
     if state.status in ENDED:
-        say(f"It has ended, {state.status}: a cancel changes nothing. To roll it back: midcourse undo {handle.id}")
+        print_lines(
+            f"It has ended, {state.status}: a cancel changes nothing. To roll it back: midcourse undo {handle.id}"
+        )
         show_receipt(found["all"])
         return
     options = f"{' --force' if force else ''}{' --restart' if restart else ''}"
-    say(f"Nothing was cancelled. With midcourse cancel {handle.id}{options} …")
+    print_lines(f"Nothing was cancelled. With midcourse cancel {handle.id}{options} …")
     if any(one.begins_anew for one in found.values()):
-        say("its work is discarded, and a new session starts with the same goal.")
+        print_lines("its work is discarded, and a new session starts with the same goal.")
     elif force and finishes_first(state):
-        say("its work is discarded. No new session starts.")
+        print_lines("its work is discarded. No new session starts.")
     for choice, one in found.items():
-        say("", f"--undo {choice}")
+        print_lines("", f"--undo {choice}")
         show_receipt(one)
     if any(one.twice for one in found.values()):
-        say("", "If nothing may happen twice, leave out --restart: then no new session starts.")
+        print_lines("", "If nothing may happen twice, leave out --restart: then no new session starts.")
 
 
 def _receipt(receipt: Receipt) -> dict[str, Any]:
-    return {"final": receipt.final, "begins_anew": receipt.begins_anew, "lines": spelled(receipt.lines)}
+    return {"final": receipt.final, "begins_anew": receipt.begins_anew, "lines": to_json(receipt.lines)}
 
 
 def _reply(reply: Reply) -> dict[str, Any]:
-    return {**spelled(reply), "sentence": str(reply)}
+    return {**to_json(reply), "sentence": str(reply)}
 
 
 async def control(
@@ -397,6 +401,6 @@ async def control(
         print_json(_reply(reply))
         return
     if not is_remark or reply.level == "accepted" or not reply.durable:
-        say(f"{handle.id}: {reply_words(reply, SystemClock().now())}")
+        print_lines(f"{handle.id}: {reply_words(reply, SystemClock().now())}")
     if then is not None:
         then(handle, reply)

@@ -13,13 +13,13 @@ import typer
 
 import midcourse
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import DEFAULT_STORE, FOLDER, Target, flag, server_folder, store_path, token_file, token_for
-from midcourse.cli.printing import print_json, say, say_wrapped
+from midcourse.cli.printer import print_json, print_lines, print_wrapped
 from midcourse.cli.store_checks import Check, store_checks
-from midcourse.client.whereabouts import whereabouts
+from midcourse.cli.target import DEFAULT_STORE, FOLDER, Target, flag, server_folder, store_path, token_file, token_for
+from midcourse.client.server_record import whereabouts
 from midcourse.errors import AccessDenied, MidcourseError, ServerUnreachable
-from midcourse.monitors.encoders import find_encoder, why_none
-from midcourse.monitors.risk import shipped
+from midcourse.policy.signals.encoders import find_encoder, why_none
+from midcourse.policy.signals.risk import shipped
 from midcourse.wiring import REDIS_URL, sqlite_version, try_redis
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -78,8 +78,8 @@ async def doctor(
     else:
         width = max(len(check.name) for check in checks)
         for check in checks:
-            say(f"{check.status:<4}  {check.name:<{width}}  {check.detail}", hang=width + 8)
-            say_wrapped(check.advice, indent=width + 8)
+            print_lines(f"{check.status:<4}  {check.name:<{width}}  {check.detail}", hang=width + 8)
+            print_wrapped(check.advice, indent=width + 8)
     if not is_well:
         raise typer.Exit(1)
 

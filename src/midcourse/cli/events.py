@@ -7,9 +7,9 @@ import msgspec
 import typer
 
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import SessionArgument, find, flag, opened, option
-from midcourse.cli.printing import plain, print_json, say
-from midcourse.cli.words import clock_time, intervention_words
+from midcourse.cli.printer import plain, print_json, print_lines
+from midcourse.cli.status_text import clock_time, intervention_words
+from midcourse.cli.target import SessionArgument, find, flag, opened, option
 from midcourse.core.events import InterventionMade, Recorded
 from midcourse.core.interventions import interventions_of
 from midcourse.handle import SessionHandle
@@ -73,7 +73,7 @@ async def print_events(
             if as_json:
                 print_json(as_sent(event))
             else:
-                say(_line(event, clock.now()), hang=7)
+                print_lines(_line(event, clock.now()), hang=7)
             if last is not None and event.position >= last:
                 return
 
@@ -90,7 +90,7 @@ def _print_delta(delta: Delta, *, as_json: bool) -> None:
         fields = {"step": delta.step, "attempt": delta.attempt, "offset": delta.offset, "text": delta.text}
         print_json({"type": "delta", "data": fields})
     else:
-        say(f"{'':>5}  {'':8}  {'(preview)':<24}  {plain(delta.text, lines=False)}")
+        print_lines(f"{'':>5}  {'':8}  {'(preview)':<24}  {plain(delta.text, lines=False)}")
 
 
 def _line(event: Recorded, now: float) -> str:

@@ -7,15 +7,15 @@ from typing import Annotated, Final
 from msgspec.structs import replace
 from rich.text import Text
 
-from midcourse.cli.asked import is_at_cap, summary
+from midcourse.cli.ask_details import is_at_cap, summary
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import argument, find, flag, opened, option, span_option
-from midcourse.cli.printing import console, plain, print_json, room_beside, say, shortened, show_table
-from midcourse.cli.words import ago, clock_time, span
-from midcourse.core.inbox import Inbox, InboxAsk
-from midcourse.core.policy.profiles import STANDARD
+from midcourse.cli.printer import console, plain, print_json, print_lines, shortened, show_table, width_beside
+from midcourse.cli.status_text import ago, clock_time, span
+from midcourse.cli.target import argument, find, flag, opened, option, span_option
 from midcourse.core.session import Session
 from midcourse.errors import InvalidInput
+from midcourse.people.inbox_rules import Inbox, InboxAsk
+from midcourse.policy.profiles import STANDARD
 from midcourse.runtime.clock import SystemClock
 
 LOOK_EVERY: Final = 2.0
@@ -73,39 +73,41 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
         _list(inbox.asks, now)
         first = inbox.asks[0]
         if is_at_cap(first.step):
-            say(f"See how to raise it: midcourse show {first.session}")
+            print_lines(f"See how to raise it: midcourse show {first.session}")
         else:
-            say(f"Answer with: midcourse answer {first.session} --ask {first.ask} TEXT")
+            print_lines(f"Answer with: midcourse answer {first.session} --ask {first.ask} TEXT")
     else:
         nothing = "No session asks you anything." if is_mine else "No session asks anything."
         runs = "1 session runs." if inbox.running == 1 else f"{inbox.running} sessions run."
-        say(f"{nothing} {runs}" if inbox.running else nothing)
+        print_lines(f"{nothing} {runs}" if inbox.running else nothing)
     tired_after = min((ask.tired_after for ask in inbox.asks), default=STANDARD.restraint.approvals_in_a_row)
     if inbox.approvals_in_a_row >= tired_after:
-        say(
+        print_lines(
             f"You have approved {inbox.approvals_in_a_row} in a row, {inbox.quick} of the last six in under three "
             "seconds. Look at the next one twice."
         )
     for batch in inbox.alarms[:MOST_ALARMS]:
         told = "" if batch.ready_at <= now else f", told at {clock_time(batch.ready_at, now)}"
         alarms = "1 alarm" if len(batch.alarms) == 1 else f"{len(batch.alarms)} alarms"
-        say(f"{ago(batch.since, now)}: {alarms} for {batch.person or 'no one in particular'}{told}")
+        print_lines(f"{ago(batch.since, now)}: {alarms} for {batch.person or 'no one in particular'}{told}")
     if inbox.artifacts:
-        say(f"Made by agents and due for review: {len(inbox.artifacts)}. List them with: midcourse artifact list --due")
+        print_lines(
+            f"Made by agents and due for review: {len(inbox.artifacts)}. List them with: midcourse artifact list --due"
+        )
 
 
 def _list(asks: Sequence[InboxAsk], now: float) -> None:
     header = ("due", "session", "ask", "agent", "owner")
     rows = [_row(ask, now) for ask in asks]
-    if (room := room_beside(header, rows)) >= _WANTS:
+    if (room := width_beside(header, rows)) >= _WANTS:
         wants = [shortened(plain(summary(ask), lines=False), room) for ask in asks]
         show_table((*header, "it wants"), [(*row, want) for row, want in zip(rows, wants, strict=True)], whole=header)
         return
     for ask, row in zip(asks, rows, strict=True):
-        say(f"{row[0]}  {ask.session}  {ask.ask}, of {ask.agent}, {ask.owner}'s", hang=3)
+        print_lines(f"{row[0]}  {ask.session}  {ask.ask}, of {ask.agent}, {ask.owner}'s", hang=3)
         # A question is read here, a call's arguments where it is answered.
         most = console().width * (1 if ask.arguments else _LINES)
-        say(shortened(f"   {plain(summary(ask), lines=False)}", most))
+        print_lines(shortened(f"   {plain(summary(ask), lines=False)}", most))
 
 
 def _row(ask: InboxAsk, now: float) -> tuple[Text | str, ...]:
@@ -138,7 +140,7 @@ async def take(
     if call.as_json:
         print_json(taken)
     else:
-        say(f"{taken.ask} of {taken.session} is {taken.owner}'s: {taken.prompt}")
+        print_lines(f"{taken.ask} of {taken.session} is {taken.owner}'s: {taken.prompt}")
 
 
 def _only(state: Session) -> str:
@@ -168,8 +170,8 @@ async def hand_over(
     if call.as_json:
         print_json(made)
     elif not seconds:
-        say(f"{made.name} is asked again.")
+        print_lines(f"{made.name} is asked again.")
     else:
-        say(f"{made.to} is asked in place of {made.name} until {clock_time(made.until, made.at)}.")
+        print_lines(f"{made.to} is asked in place of {made.name} until {clock_time(made.until, made.at)}.")
         if made.warning:
-            say(made.warning)
+            print_lines(made.warning)

@@ -7,14 +7,14 @@ import typer
 
 from midcourse.cli.command import Call, command
 from midcourse.cli.controls import control
-from midcourse.cli.opening import SessionArgument, argument, find, flag, opened, option
-from midcourse.cli.printing import plain, print_json, room_beside, say, say_wrapped, show_table
-from midcourse.cli.words import ago, clock_time, intervention_words, span
+from midcourse.cli.printer import plain, print_json, print_lines, print_wrapped, show_table, width_beside
+from midcourse.cli.status_text import ago, clock_time, intervention_words, span
+from midcourse.cli.target import SessionArgument, argument, find, flag, opened, option
 from midcourse.core.interventions import Intervention, LabelledAlarm
-from midcourse.core.policy.restraint import Batch
 from midcourse.core.replies import Reply
-from midcourse.core.spelling import spelled
+from midcourse.core.to_json import to_json
 from midcourse.handle import SessionHandle
+from midcourse.policy.restraint import Batch
 from midcourse.runtime.clock import SystemClock
 
 _MOST = 1000
@@ -62,10 +62,10 @@ async def interventions(
 
 def _list(found: Sequence[LabelledAlarm], limit: int, *, is_filtered: bool, as_json: bool) -> None:
     if as_json:
-        print_json({"interventions": spelled(found)})
+        print_json({"interventions": to_json(found)})
         return
     if not found:
-        say("No intervention matches." if is_filtered else "No policy has stepped in so far.")
+        print_lines("No intervention matches." if is_filtered else "No policy has stepped in so far.")
         return
     now = SystemClock().now()
     rows = [
@@ -73,28 +73,30 @@ def _list(found: Sequence[LabelledAlarm], limit: int, *, is_filtered: bool, as_j
         for one in found
     ]
     header = ("when", "session", "id", "did", "by", "label", "why")
-    if room_beside(header[:-1], [row[:-1] for row in rows]) >= _WHY:
+    if width_beside(header[:-1], [row[:-1] for row in rows]) >= _WHY:
         show_table(header, rows, whole=header[:-1])
     else:
         for when, session, about, did, by, said, why in rows:
-            say(f"{when}  {session}  {about}: {did} by {by}{f', labelled {said}' if said else ''}", hang=3)
-            say_wrapped(plain(why, lines=False), indent=3)
+            print_lines(f"{when}  {session}  {about}: {did} by {by}{f', labelled {said}' if said else ''}", hang=3)
+            print_wrapped(plain(why, lines=False), indent=3)
     if len(found) == limit:
-        say(f"The newest {limit}. More: --limit, up to {_MOST}; or narrow it with --agent, --label, --hours.")
+        print_lines(f"The newest {limit}. More: --limit, up to {_MOST}; or narrow it with --agent, --label, --hours.")
     unsaid = next((one for one in found if one.label is None), None)
     if unsaid is not None:
-        say(f"Was it right? midcourse intervention label {unsaid.session} {unsaid.intervention} right|wrong|unsure")
+        print_lines(
+            f"Was it right? midcourse intervention label {unsaid.session} {unsaid.intervention} right|wrong|unsure"
+        )
 
 
 def _show(handle: SessionHandle[Any], found: Sequence[Intervention], *, as_json: bool) -> None:
     if as_json:
-        print_json({"interventions": spelled(found)})
+        print_json({"interventions": to_json(found)})
         return
     if not found:
-        say(f"No policy has stepped in in {handle.id}.")
+        print_lines(f"No policy has stepped in in {handle.id}.")
     now = SystemClock().now()
     for one in found:
-        say(f"{one.id}  {clock_time(one.at, now)}  {intervention_words(one)}", hang=7)
+        print_lines(f"{one.id}  {clock_time(one.at, now)}  {intervention_words(one)}", hang=7)
 
 
 @command("intervention alarms", "List the alarms that people receive.")
@@ -125,11 +127,11 @@ async def alarms(
     async with opened(call) as sessions:
         found = await sessions.alarms(person, gather=gather, limit=limit)
     if call.as_json:
-        print_json({"batches": spelled(found)})
+        print_json({"batches": to_json(found)})
     elif found:
         _list_batches(found)
     else:
-        say("There are no alarms.")
+        print_lines("There are no alarms.")
 
 
 def _list_batches(found: Sequence[Batch]) -> None:
@@ -137,10 +139,10 @@ def _list_batches(found: Sequence[Batch]) -> None:
     for batch in found:
         due = f"told {ago(batch.ready_at, now)}" if batch.ready_at <= now else f"told in {span(batch.ready_at - now)}"
         number = len(batch.alarms)
-        say(f"{batch.person or '(nobody)'}: {number} alarm{'s' if number > 1 else ''}, {due}")
+        print_lines(f"{batch.person or '(nobody)'}: {number} alarm{'s' if number > 1 else ''}, {due}")
         for one in batch.alarms:
             why = plain(one.sentence, lines=False)
-            say(f"  {clock_time(one.at, now)}  {one.session} {one.intervention}  {one.level}: {why}", hang=3)
+            print_lines(f"  {clock_time(one.at, now)}  {one.session} {one.intervention}  {one.level}: {why}", hang=3)
 
 
 @command("intervention label", "Say whether it was right to step in.")
@@ -169,7 +171,7 @@ async def label(
         return await handle.label(about, verdict, note, wait=wait)
 
     def then(handle: SessionHandle[Any], reply: Reply) -> None:
-        say(f"{about} of {handle.id} {_taken(reply)} labelled {verdict}{_because(note)}")
+        print_lines(f"{about} of {handle.id} {_taken(reply)} labelled {verdict}{_because(note)}")
 
     await control(call, session, work, then=then, is_remark=True)
 
@@ -196,7 +198,7 @@ async def rate(
         return await handle.rate(score, note, wait=wait)
 
     def then(handle: SessionHandle[Any], reply: Reply) -> None:
-        say(f"{handle.id} {_taken(reply)} rated {score} of 5{_because(note)}")
+        print_lines(f"{handle.id} {_taken(reply)} rated {score} of 5{_because(note)}")
 
     await control(call, session, work, then=then, is_remark=True)
 

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 import typer
 
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import argument, flag, opened, option
-from midcourse.cli.printing import print_json, say, show_table, tell
-from midcourse.cli.words import ago, clock_time, span
-from midcourse.core.spelling import spelled
+from midcourse.cli.printer import print_json, print_lines, show_table, tell
+from midcourse.cli.status_text import ago, clock_time, span
+from midcourse.cli.target import argument, flag, opened, option
 from midcourse.core.switches import Scope, SwitchPreview, SwitchReport, check_scope
+from midcourse.core.to_json import to_json
 from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
 
@@ -62,7 +62,7 @@ async def show_all(call: Call) -> None:
     if call.as_json:
         print_json({"switches": [_view(one) for one in found]})
     elif not found:
-        say("No kill switch is on, and none was thrown.")
+        print_lines("No kill switch is on, and none was thrown.")
     else:
         now = SystemClock().now()
         rows = [
@@ -112,7 +112,7 @@ async def lift(
     if not call.as_json and report.sessions:
         many = len(report.sessions)
         what = "1 session stays" if many == 1 else f"{many} sessions stay"
-        say(f"{what} halted. Release them with: midcourse kill-switch release {switch}")
+        print_lines(f"{what} halted. Release them with: midcourse kill-switch release {switch}")
 
 
 @command("kill-switch release", "Let the sessions of a lifted one continue.")
@@ -136,11 +136,11 @@ async def release(
         switches = store_or_server.kill_switch
         done = await switches.release(switch, sessions or None, wait=wait)
     if call.as_json:
-        print_json({"outcomes": spelled(done)})
+        print_json({"outcomes": to_json(done)})
         return
     for one in done:
-        say(f"{one.session}  {one.status if one.ok else one.problem}")
-    say(f"{sum(one.ok for one in done)} of {len(done)} went back to where they were.")
+        print_lines(f"{one.session}  {one.status if one.ok else one.problem}")
+    print_lines(f"{sum(one.ok for one in done)} of {len(done)} went back to where they were.")
 
 
 def _scope(everything: bool, agent: str | None, label: str | None, tenant: str | None) -> Scope:
@@ -173,13 +173,13 @@ def _ask(scope: Scope, found: SwitchPreview, *, as_json: bool) -> None:
 
 
 def _view(report: SwitchReport) -> dict[str, Any]:
-    shown: dict[str, Any] = spelled(report.switch)
+    shown: dict[str, Any] = to_json(report.switch)
     return {
         **shown,
         "stands": report.switch.stands,
         "durable": report.durable,
         "hint": report.hint,
-        "report": spelled(report.sessions),
+        "report": to_json(report.sessions),
     }
 
 
@@ -188,9 +188,9 @@ def _show(report: SwitchReport, *, as_json: bool) -> None:
         print_json(_view(report))
         return
     switch = report.switch
-    say(str(report))
+    print_lines(str(report))
     now = SystemClock().now()
-    say(f"{switch.id}, thrown by {switch.by} at {clock_time(switch.at, now)}: {switch.reason}")
+    print_lines(f"{switch.id}, thrown by {switch.by} at {clock_time(switch.at, now)}: {switch.reason}")
     loud = [one for one in report.sessions if one.state != "stopped"]
     if loud:
         rows = [

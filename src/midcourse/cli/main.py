@@ -27,9 +27,9 @@ Examples:
   midcourse answer sess_0198f2 "yes, all of them"
 """
 _MODULES: Final = (
-    *("starting", "sessions", "events", "controls", "answering", "serve", "doctor", "artifacts", "audit", "tokens"),
-    *("inbox", "interventions", "signals", "kill_switch", "policies", "backtest", "reports", "risk", "upkeep"),
-    "webhooks",
+    *("start", "sessions", "events", "controls", "answer", "serve", "doctor", "artifacts", "audit", "tokens"),
+    *("inbox", "interventions", "signals", "kill_switch", "policies", "backtest", "reports", "risk"),
+    *("store_maintenance", "webhooks"),
 )
 
 
@@ -56,7 +56,7 @@ def build() -> "typer.Typer":
 
     from midcourse.cli.command import COMMANDS, Commands
     from midcourse.cli.groups import EVERYDAY, GROUPS, SERVING
-    from midcourse.cli.printing import repeat_in_hints
+    from midcourse.cli.printer import repeat_in_hints
 
     for name in _MODULES:
         import_module(f"midcourse.cli.{name}")

@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from midcourse.cli.command import NOWHERE, Call, command
-from midcourse.cli.opening import DEFAULT_STORE, LOCAL, Target, argument, check_there, flag, option, store_path
-from midcourse.cli.opening import token_for as token_of_target
-from midcourse.cli.printing import print_json, say, say_as_it_is, show_table
-from midcourse.cli.words import ago, clock_time
-from midcourse.core.policy.checking import Change, difference, shown
-from midcourse.core.policy.document import Policy
+from midcourse.cli.printer import print_json, print_lines, print_verbatim, show_table
+from midcourse.cli.status_text import ago, clock_time
+from midcourse.cli.target import DEFAULT_STORE, LOCAL, Target, argument, check_there, flag, option, store_path
+from midcourse.cli.target import token_for as token_of_target
 from midcourse.errors import InvalidInput
+from midcourse.policy.document import Policy
+from midcourse.policy.validation import ParameterChange, difference, shown
 from midcourse.ports.store import Store
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 
 if TYPE_CHECKING:  # YAML and HTTP are imported when they are needed: other commands are not to wait for them
     from midcourse.client.policies import RemotePolicies
-    from midcourse.policies.kept import KeptPolicy, Summary
+    from midcourse.policy.versions import KeptPolicy, Summary
 
 PolicyArgument = Annotated[str, argument("POLICY", "A policy's name, NAME@VERSION, or a YAML file.")]
 FileArgument = Annotated[str, argument("FILE", "A YAML file. -: from standard input.")]
@@ -79,14 +79,14 @@ async def show(
       midcourse policy show careful > careful.yaml
     """
 
-    from midcourse.policies.writing import to_document
+    from midcourse.policy.yaml_writer import to_document
 
     async with _policies(call) as policies:
         found, yaml = await policies.look(policy)
     if call.as_json:
         print_json(to_document(found))
     else:
-        say_as_it_is(*yaml.rstrip("\n").split("\n"))
+        print_verbatim(*yaml.rstrip("\n").split("\n"))
 
 
 @command("policy check", "Check a file.")
@@ -101,17 +101,17 @@ async def check(call: Call, file: FileArgument) -> None:
       midcourse policy check mine.yaml --json | jq '.changes[] | select(.tightens)'
     """
 
-    from midcourse.policies.loading import bare
+    from midcourse.policy.yaml_reader import bare
 
     async with _policies(call) as policies:
         policy = await policies.load_text(_text(file), file)
         base = (await policies.look(policy.extends))[0] if policy.extends else bare()
     changes = difference(base, policy)
     if call.as_json:
-        print_json({"policy": policy.name, "extends": policy.extends, "changes": _spelled(changes)})
+        print_json({"policy": policy.name, "extends": policy.extends, "changes": _changes_json(changes)})
         return
     over = f"it extends {base.id}" if policy.extends else "it extends nothing"
-    say(f"'{policy.name}' is a policy; {over} and changes {_count(changes)}.")
+    print_lines(f"'{policy.name}' is a policy; {over} and changes {_count(changes)}.")
     _show_changes(changes, base.id, policy.name)
 
 
@@ -130,11 +130,11 @@ async def diff(call: Call, first: PolicyArgument, second: PolicyArgument) -> Non
         old, new = (await policies.look(first))[0], (await policies.look(second))[0]
     changes = difference(old, new)
     if call.as_json:
-        print_json({"from": old.id, "to": new.id, "changes": _spelled(changes)})
+        print_json({"from": old.id, "to": new.id, "changes": _changes_json(changes)})
     elif changes:
         _show_changes(changes, old.id, new.id)
     else:
-        say(f"{old.id} and {new.id} say the same.")
+        print_lines(f"{old.id} and {new.id} say the same.")
 
 
 @command("policy history", "Show the versions of a policy.")
@@ -170,7 +170,7 @@ async def schema(call: Call) -> None:
     Then begin a file with: # yaml-language-server: $schema=policy.schema.json
     """
 
-    from midcourse.policies.schema import schema_json
+    from midcourse.policy.schema import schema_json
 
     sys.stdout.buffer.write(schema_json().encode())
     sys.stdout.flush()
@@ -197,7 +197,7 @@ async def save(
     if call.as_json:
         print_json({"policy": saved.policy.name, "version": saved.policy.version, "at": saved.at, "by": saved.by})
     else:
-        say(f"Saved as {saved.policy.id}.")
+        print_lines(f"Saved as {saved.policy.id}.")
 
 
 @command("policy calibrate", "Find thresholds in your own runs.", where=NOWHERE, has_json=False)
@@ -221,9 +221,9 @@ async def calibrate(
       midcourse policy calibrate runs/ --policy conservative --false-stops 0.05 > mine.yaml
     """
 
-    from midcourse.backtest.calibrating import calibrate_runs
+    from midcourse.analysis.backtest.calibration import calibrate_runs
     from midcourse.cli.backtest import policies_in, recordings_in
-    from midcourse.policies.writing import to_yaml
+    from midcourse.policy.yaml_writer import to_yaml
 
     [base] = await policies_in([policy], files)
     found = calibrate_runs(await recordings_in(files), base, false_stops, drift=drift)
@@ -231,12 +231,12 @@ async def calibrate(
         f"# Would have stopped {found.stopped} of {found.failures} failing and {found.stopped_wrongly} of",
         f"# {found.successes} succeeding runs: those that these thresholds were made from.",
     )
-    say_as_it_is(*comments, *to_yaml(found.policy).rstrip("\n").split("\n"))
+    print_verbatim(*comments, *to_yaml(found.policy).rstrip("\n").split("\n"))
 
 
 def _text(file: str) -> str:
-    from midcourse.policies.loading import decoded, read_text
-    from midcourse.policies.pages import SIZE_LIMIT
+    from midcourse.policy.yaml_positions import SIZE_LIMIT
+    from midcourse.policy.yaml_reader import decoded, read_text
 
     if file == "-":
         return decoded(sys.stdin.buffer.read(SIZE_LIMIT + 1), file)
@@ -260,10 +260,10 @@ async def _policies(target: Target, *, make: bool = False) -> AsyncGenerator[_Po
     server = target.server
     if server is not None:
         from midcourse.client.address import address_of, token_of
+        from midcourse.client.http_connection import HttpConnection
         from midcourse.client.policies import RemotePolicies
-        from midcourse.client.wire import Wire
 
-        wire = Wire(address_of(server), token_of(token_of_target(target, server)), SystemClock(), 10.0)
+        wire = HttpConnection(address_of(server), token_of(token_of_target(target, server)), SystemClock(), 10.0)
         try:
             yield _There(RemotePolicies(wire))
         finally:
@@ -293,9 +293,9 @@ class _Here:
     """Policies of a store that is open here."""
 
     def __init__(self, store: Store) -> None:
-        from midcourse.policies import kept
+        from midcourse.policy import versions
 
-        self._kept = kept
+        self._kept = versions
         self._store = store
 
     async def newest(self) -> "Sequence[Summary]":
@@ -332,8 +332,8 @@ class _There:
         return await self._remote.history(name)
 
     async def look(self, reference: str) -> tuple[Policy, str]:
-        from midcourse.policies.loading import is_path
-        from midcourse.policies.writing import to_yaml
+        from midcourse.policy.yaml_reader import is_path
+        from midcourse.policy.yaml_writer import to_yaml
 
         if not is_path(reference):
             found, yaml = await self._remote.find(reference)
@@ -347,7 +347,7 @@ class _There:
             return await self._remote.load_text(text)
 
     async def save(self, text: str, source: str, why: str) -> "KeptPolicy":
-        from midcourse.policies.loading import Draft
+        from midcourse.policy.yaml_reader import Draft
 
         name = Draft(text, source=source).name
         with _called(source):
@@ -371,14 +371,14 @@ def _called(source: str) -> Generator[None]:
 # ---- changes
 
 
-def _spelled(changes: Sequence[Change]) -> list[dict[str, Any]]:
-    from midcourse.policies.writing import spelled_setting
+def _changes_json(changes: Sequence[ParameterChange]) -> list[dict[str, Any]]:
+    from midcourse.policy.yaml_writer import setting_text
 
     return [
         {
             "path": one.path,
-            "before": spelled_setting(one.before),
-            "after": spelled_setting(one.after),
+            "before": setting_text(one.before),
+            "after": setting_text(one.after),
             "tightens": one.tightens,
             "words": one.words,
         }
@@ -386,7 +386,7 @@ def _spelled(changes: Sequence[Change]) -> list[dict[str, Any]]:
     ]
 
 
-def _count(changes: Sequence[Change]) -> str:
+def _count(changes: Sequence[ParameterChange]) -> str:
     if not changes:
         return "nothing"
     earlier, later = (sum(one.tightens is way for one in changes) for way in (True, False))
@@ -396,7 +396,7 @@ def _count(changes: Sequence[Change]) -> str:
     return f"{len(changes)} {noun}: {earlier} to step in earlier, {later - gone} later{no_longer}"
 
 
-def _show_changes(changes: Sequence[Change], old: str, new: str) -> None:
+def _show_changes(changes: Sequence[ParameterChange], old: str, new: str) -> None:
     if changes:
         rows = [(one.path, shown(one.before), shown(one.after), one.words) for one in changes]
         show_table(("parameter", old, new, ""), rows, whole=("parameter",))

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from midcourse.cli.printing import say, show_table
-from midcourse.cli.words import receipt_title
+from midcourse.cli.printer import print_lines, show_table
+from midcourse.cli.status_text import receipt_title
 from midcourse.core.events import ReceiptLine
 from midcourse.core.receipt import COLUMNS, SHOWN, Receipt, tally
 
@@ -12,7 +12,7 @@ LOST = "lost with its process; it may have happened"
 
 def show_receipt(receipt: Receipt, *, unattended: bool = False) -> None:
     """What became of each effect. ``unattended``: its process is gone, and what ran there is lost."""
-    say(receipt_title(receipt))
+    print_lines(receipt_title(receipt))
     if not receipt.lines:
         return
     if unattended:
@@ -22,9 +22,9 @@ def show_receipt(receipt: Receipt, *, unattended: bool = False) -> None:
         for line in receipt.lines
     ]
     show_table(COLUMNS, rows, whole=("effect", "outcome"))
-    say(f"{tally(receipt.lines)}.")
+    print_lines(f"{tally(receipt.lines)}.")
     if receipt.twice:
-        say(receipt.twice_words)
+        print_lines(receipt.twice_words)
 
 
 def _lost(line: ReceiptLine) -> ReceiptLine:

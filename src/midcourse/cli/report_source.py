@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from midcourse.cli.opening import LOCAL, Target, check_there, token_for
+from midcourse.cli.target import LOCAL, Target, check_there, token_for
 from midcourse.ports.store import Store
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 
 if TYPE_CHECKING:  # what these need is imported when they run: other commands are not to wait for it
-    from midcourse.client.wire import Wire
-    from midcourse.reports.checklist import ChecklistItem
-    from midcourse.reports.fleet import Progress
-    from midcourse.reports.proposals import Proposal
-    from midcourse.reports.report import Report
+    from midcourse.analysis.reports.checklist import ChecklistItem
+    from midcourse.analysis.reports.fleet import Progress
+    from midcourse.analysis.reports.proposals import Proposal
+    from midcourse.analysis.reports.report import Report
+    from midcourse.client.http_connection import HttpConnection
 
 _ITS_OWN_REVIEWS = (
     "A server makes its reviews by itself, once a week unless it was started with another --review-every; this lists "
@@ -42,9 +42,9 @@ async def reports_of(target: Target) -> AsyncGenerator[Reports]:
     server = target.server
     if server is not None:
         from midcourse.client.address import address_of, token_of
-        from midcourse.client.wire import Wire
+        from midcourse.client.http_connection import HttpConnection
 
-        wire = Wire(address_of(server), token_of(token_for(target, server)), SystemClock(), 10.0)
+        wire = HttpConnection(address_of(server), token_of(token_for(target, server)), SystemClock(), 10.0)
         try:
             yield _There(wire)
         finally:
@@ -64,14 +64,14 @@ class _Here:
         self._store = store
 
     async def report(self, since: float, policy: str) -> "Report":
-        from midcourse.reports.fleet import Fleet, default_policy, report_on
+        from midcourse.analysis.reports.fleet import Fleet, default_policy, report_on
 
         default = await default_policy(self._store, policy)
         now = SystemClock().now()
         return await report_on(Fleet(self._store, since, now, default=default, progress=_progress()))
 
     async def page(self, since: float, policy: str) -> bytes:
-        from midcourse.reports.html import page
+        from midcourse.analysis.reports.html import page
 
         found = await self.report(since, policy)
         return page(found, await self._items(found, policy, None)).encode()
@@ -80,15 +80,15 @@ class _Here:
         return await self._items(await self.report(since, policy), policy, backtest)
 
     async def _items(self, found: "Report", policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]":
-        from midcourse.reports.checklist import checklist
-        from midcourse.reports.fleet import default_policy
-        from midcourse.reports.grounds import grounds_of
+        from midcourse.analysis.reports.checklist import checklist
+        from midcourse.analysis.reports.checklist_inputs import grounds_of
+        from midcourse.analysis.reports.fleet import default_policy
 
         meant = await default_policy(self._store, policy)
         return checklist(found, await grounds_of(meant, self._store.durability, backtest))
 
     async def review(self, since: float) -> Sequence[str]:
-        from midcourse.reports.review import review
+        from midcourse.analysis.reports.review import review
 
         tuned = await review(self._store, since=since, now=SystemClock().now(), progress=_progress())
         told = f"Looked at {tuned.sessions:,} sessions and {tuned.labelled:,} labelled interventions"
@@ -96,12 +96,12 @@ class _Here:
         return (told, *tuned.remarks)
 
     async def proposals(self) -> "Sequence[Proposal]":
-        from midcourse.reports.review import proposals
+        from midcourse.analysis.reports.review import proposals
 
         return await proposals(self._store)
 
     async def settle(self, verb: Literal["accept", "refuse"], name: str, why: str) -> "Proposal":
-        from midcourse.reports.review import accept, refuse
+        from midcourse.analysis.reports.review import accept, refuse
 
         settle = accept if verb == "accept" else refuse
         return await settle(self._store, name, by=LOCAL, why=why, now=SystemClock().now())
@@ -129,11 +129,11 @@ class _Version(msgspec.Struct):
 class _There:
     """The reports of a server."""
 
-    def __init__(self, wire: "Wire") -> None:
+    def __init__(self, wire: "HttpConnection") -> None:
         self._wire = wire
 
     async def report(self, since: float, policy: str) -> "Report":
-        from midcourse.reports.report import Report
+        from midcourse.analysis.reports.report import Report
 
         return await self._wire.get("reports", Report, {"since": since, "policy": policy}, wait=_WAIT)
 
@@ -142,8 +142,8 @@ class _There:
         return await self._wire.send("GET", "reports", parameters=wanted, wait=_WAIT)
 
     async def checklist(self, since: float, policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]":
-        from midcourse.reports.checklist import Items, backtested
-        from midcourse.reports.grounds import read_backtest
+        from midcourse.analysis.reports.checklist import Items, backtested
+        from midcourse.analysis.reports.checklist_inputs import read_backtest
 
         tried = None if backtest is None else read_backtest(backtest)
         items = (await self._wire.get("checklist", Items, {"since": since, "policy": policy}, wait=_WAIT)).items
@@ -158,26 +158,26 @@ class _There:
         """What the server means by a policy's name."""
         from urllib.parse import quote
 
-        from midcourse.core.policy.profiles import STANDARD
-        from midcourse.policies.loading import split
-        from midcourse.reports.fleet import NAMELESS
+        from midcourse.analysis.reports.fleet import NAMELESS
+        from midcourse.policy.profiles import STANDARD
+        from midcourse.policy.yaml_reader import split
 
         name, version = split(STANDARD.id if policy in NAMELESS else policy)
         wanted = {} if version is None else {"version": version}
-        return await self._wire.get(f"policies/{quote(name, safe='')}", _Version, wanted, wait=_WAIT)
+        return await self._wire.get(f"policy/{quote(name, safe='')}", _Version, wanted, wait=_WAIT)
 
     async def review(self, since: float) -> Sequence[str]:
         return (_ITS_OWN_REVIEWS,)
 
     async def proposals(self) -> "Sequence[Proposal]":
-        from midcourse.reports.proposals import Proposals
+        from midcourse.analysis.reports.proposals import Proposals
 
         return (await self._wire.get("proposals", Proposals, wait=_WAIT)).proposals
 
     async def settle(self, verb: Literal["accept", "refuse"], name: str, why: str) -> "Proposal":
         from urllib.parse import quote
 
-        from midcourse.reports.proposals import Proposal
+        from midcourse.analysis.reports.proposals import Proposal
 
         path = f"proposals/{quote(name, safe='')}/{verb}"
         return self._wire.read(await self._wire.send("POST", path, body={"why": why}), Proposal)

@@ -2,17 +2,26 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from midcourse.cli.printing import say, say_wrapped, show_table
+from midcourse.analysis.reports.intervals import Proportion
+from midcourse.analysis.reports.number_format import (
+    amount,
+    estimated,
+    percent,
+    seconds,
+    signed,
+    span_of_range,
+    span_of_target,
+    tokens,
+)
+from midcourse.analysis.reports.report import ClassRow, Report, SignalRow
+from midcourse.cli.printer import print_lines, print_wrapped, show_table
 from midcourse.core.rates import by_whom
-from midcourse.reports.intervals import Proportion
-from midcourse.reports.report import ClassRow, Report, SignalRow
-from midcourse.reports.words import amount, estimated, percent, seconds, signed, span_of_range, span_of_target, tokens
 
 
 def show(found: Report) -> None:
     """Print a report."""
     who = by_whom(found.by)
-    say_wrapped(
+    print_wrapped(
         f"Sessions: {found.sessions:,}, {found.ended:,} ended. Stepped in: {found.interventions:,}"
         + (f", {who}" if who else "")
         + f". Only told: {found.notices:,}"
@@ -20,7 +29,7 @@ def show(found: Report) -> None:
         + f". Labelled: {found.labelled.of:,}"
         + (f", {percent(found.labelled.share)} right." if found.labelled.of else ".")
     )
-    say_wrapped(*(f"Missed: {one.sentence}" for one in found.alerts), *found.notes)
+    print_wrapped(*(f"Missed: {one.sentence}" for one in found.alerts), *found.notes)
     if found.classes:
         _show_classes(found)
         _show_figures(found)
@@ -29,20 +38,20 @@ def show(found: Report) -> None:
     if found.kinds:
         _show_kinds(found)
     if found.answers.asked:
-        say("")
-        say_wrapped(
+        print_lines("")
+        print_wrapped(
             f"Questions: {found.answers.asked:,}, answered in {seconds(found.answers.seconds.p50)} (median); "
             f"{percent(found.answers.within.share)} within {seconds(found.answers.target)}; {found.answers.open} open."
         )
     if found.outlived_count:
         named = "; ".join(f"{name} ({', '.join(calls)})" for name, calls in found.outlived.items())
-        say("")
-        say_wrapped(f"Could not be stopped: {named}")
+        print_lines("")
+        print_wrapped(f"Could not be stopped: {named}")
 
 
 def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], *, wraps: Sequence[str] = ()) -> None:
     """Print a table whose columns stay on one line, but for those that may wrap."""
-    say("")
+    print_lines("")
     show_table(heads, rows, whole=[head for head in heads if head not in wraps], title=title)
 
 
@@ -70,7 +79,7 @@ def _show_classes(found: Report) -> None:
         ],
         wraps=("class", "by whom"),
     )
-    say_wrapped(f"Interrupted: {found.meanings['interrupted']}")
+    print_wrapped(f"Interrupted: {found.meanings['interrupted']}")
     _table(
         "How many completed, and of those that were stopped and were not",
         ("class", "completed", "target", "verdict", "if stopped", "if not"),
@@ -92,7 +101,7 @@ def _show_classes(found: Report) -> None:
         for name, row in rows
         if row.score is not None
     ]
-    say_wrapped(f"Satisfied: {'; '.join(rated)}." if rated else "")
+    print_wrapped(f"Satisfied: {'; '.join(rated)}." if rated else "")
     _show_times(found, rows)
     _table(
         "How long runs took, and how fast models answered",
@@ -142,8 +151,8 @@ def _show_times(found: Report, classes: Sequence[tuple[str, ClassRow]]) -> None:
     )
     if len(aims) == 1:
         [(p50, p99)] = aims
-        say_wrapped(f"Targets: at most {seconds(p50)} (p50) and {seconds(p99)} (p99).")
-    say_wrapped(f"Response: {found.meanings['response']}")
+        print_wrapped(f"Targets: at most {seconds(p50)} (p50) and {seconds(p99)} (p99).")
+    print_wrapped(f"Response: {found.meanings['response']}")
 
 
 def _timed(value: float | None, target: float | None, aims: Collection[object]) -> str:
@@ -186,9 +195,9 @@ def _show_figures(found: Report) -> None:
             else "unknown (of 0 model calls)",
         ),
     )
-    say("")
-    say(*(f"{name:<14}{words}" for name, words in lines), hang=14)
-    say(*(f"Not consistent: {name}: {why}" for name, why in found.consistency.flaws.items()), hang=2)
+    print_lines("")
+    print_lines(*(f"{name:<14}{words}" for name, words in lines), hang=14)
+    print_lines(*(f"Not consistent: {name}: {why}" for name, why in found.consistency.flaws.items()), hang=2)
 
 
 def _show_signals(found: Report) -> None:
@@ -213,7 +222,7 @@ def _show_signals(found: Report) -> None:
         ],
         wraps=("signal", "agent", "stepped in", "only told", "false positives"),
     )
-    say_wrapped(f"False positives: {found.meanings['false_positives']}", f"Only told: {found.meanings['only_told']}")
+    print_wrapped(f"False positives: {found.meanings['false_positives']}", f"Only told: {found.meanings['only_told']}")
 
 
 def _show_kinds(found: Report) -> None:

@@ -8,15 +8,15 @@ import msgspec
 import typer
 
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import argument, flag, option, span_option
-from midcourse.cli.printing import print_json, say
+from midcourse.cli.printer import print_json, print_lines
 from midcourse.cli.report_source import reports_of
-from midcourse.cli.words import ago
+from midcourse.cli.status_text import ago
+from midcourse.cli.target import argument, flag, option, span_option
 from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
 
 if TYPE_CHECKING:  # what these need is imported when they run: other commands are not to wait for it
-    from midcourse.reports.proposals import Proposal
+    from midcourse.analysis.reports.proposals import Proposal
 
 SinceOption = Annotated[str, option("--since", "SPAN", "Only sessions that began in this time: 12h, 7d, 90d.")]
 PolicyOption = Annotated[str, option("--policy", "NAME", "The policy whose targets apply to sessions without one.")]
@@ -67,7 +67,7 @@ async def report(
                 return
     if file is not None:
         _write(file, content)
-        say(f"Written: {file}")
+        print_lines(f"Written: {file}")
     else:
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
@@ -119,8 +119,8 @@ async def checklist(
         return
     signs = {"holds": "✓", "does not": "✕", "unknown": "?"}
     for one in items:
-        say(f"{signs[one.answer]} {one.answer:<9} {one.what}", hang=_ANSWER)
-        say(*(f"{' ' * _ANSWER}{line}" for line in (one.number, one.todo) if line))
+        print_lines(f"{signs[one.answer]} {one.answer:<9} {one.what}", hang=_ANSWER)
+        print_lines(*(f"{' ' * _ANSWER}{line}" for line in (one.number, one.todo) if line))
     if not held:
         raise typer.Exit(1)
 
@@ -156,21 +156,23 @@ async def review(
     for one in found:
         _describe(one)
     if not found:
-        say("Nothing is proposed.")
-    say(*remarks)
+        print_lines("Nothing is proposed.")
+    print_lines(*remarks)
 
 
 def _describe(one: "Proposal") -> None:
     whom = f"agent {one.agent}" if one.agent else f"person {one.person}"
-    say(f"{one.id}  {one.state}, for {whom}: {one.policy} → {one.name} ({ago(one.made_at, SystemClock().now())})")
+    print_lines(
+        f"{one.id}  {one.state}, for {whom}: {one.policy} → {one.name} ({ago(one.made_at, SystemClock().now())})"
+    )
     for change in one.changes:
         words = f" ({change.words})" if change.words else ""
-        say(f"  {change.path}: {change.before} → {change.after}{words}")
-    say(*(f"  {line}" for line in one.evidence), hang=2)
+        print_lines(f"  {change.path}: {change.before} → {change.after}{words}")
+    print_lines(*(f"  {line}" for line in one.evidence), hang=2)
     if one.state == "open":
-        say(f"  Accept it with: midcourse policy accept {one.id} --why TEXT", "")
+        print_lines(f"  Accept it with: midcourse policy accept {one.id} --why TEXT", "")
     else:
-        say(f"  {one.state} by {one.by}: {one.why}" if one.by else f"  {one.state}", "")
+        print_lines(f"  {one.state} by {one.by}: {one.why}" if one.by else f"  {one.state}", "")
 
 
 @command("policy accept", "Save the policy that a proposal describes.")
@@ -202,6 +204,6 @@ async def _settle(verb: Literal["accept", "refuse"], name: str, why: str, call: 
         print_json(done)
     elif done.state == "accepted":
         whom = f"the terms of {done.agent}" if done.agent else f"the terms of what {done.person} starts"
-        say(f"Kept as {done.kept_as}. It is used once {whom} name it: policy='{done.name}'.")
+        print_lines(f"Kept as {done.kept_as}. It is used once {whom} name it: policy='{done.name}'.")
     else:
-        say(f"{done.id} is refused.")
+        print_lines(f"{done.id} is refused.")

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 from midcourse.cli.command import NOWHERE, Call, command
-from midcourse.cli.opening import argument, option
-from midcourse.cli.printing import print_json, say, tell
+from midcourse.cli.printer import print_json, print_lines, tell
+from midcourse.cli.target import argument, option
 
 
 @command("risk show", "Show what to expect of a model.", where=NOWHERE)
@@ -22,14 +22,14 @@ async def show(
       midcourse risk show my-risk.json
     """
 
-    from midcourse.backtest.training import summary
-    from midcourse.monitors.risk import load, shipped
+    from midcourse.analysis.backtest.risk_model import summary
+    from midcourse.policy.signals.risk import load, shipped
 
     found = shipped() if model is None else load(model)
     if call.as_json:
         print_json(found)
     else:
-        say(*summary(found).split("\n"))
+        print_lines(*summary(found).split("\n"))
 
 
 @command("risk train", "Train a model on your own runs.", where=NOWHERE)
@@ -53,14 +53,14 @@ async def train(
       midcourse risk train runs/ -o my-risk.json --false-stops 0.05
     """
 
-    from midcourse.backtest.training import summary
-    from midcourse.backtest.training import train as make
+    from midcourse.analysis.backtest.risk_model import summary
+    from midcourse.analysis.backtest.risk_model import train as make
     from midcourse.cli.backtest import recordings_in
-    from midcourse.monitors.risk import save
+    from midcourse.policy.signals.risk import save
 
     model = make(await recordings_in(files), target=false_stops, progress=None if call.as_json else tell)
     save(model, out)
     if call.as_json:
         print_json(model)
     else:
-        say(*summary(model).split("\n"), f"Written to {out}.")
+        print_lines(*summary(model).split("\n"), f"Written to {out}.")

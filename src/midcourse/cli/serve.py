@@ -12,7 +12,8 @@ import typer
 
 import midcourse
 from midcourse.cli.command import STORE, Call, add, command
-from midcourse.cli.opening import (
+from midcourse.cli.printer import print_error, print_lines, print_verbatim
+from midcourse.cli.target import (
     DEFAULT_STORE,
     FOLDER,
     StoreOption,
@@ -25,9 +26,8 @@ from midcourse.cli.opening import (
     store_path,
     token_for,
 )
-from midcourse.cli.printing import complain, say, say_as_it_is
 from midcourse.client.address import TOKEN_VARIABLE
-from midcourse.client.whereabouts import whereabouts
+from midcourse.client.server_record import whereabouts
 from midcourse.errors import InvalidInput, MidcourseError
 
 if TYPE_CHECKING:
@@ -193,13 +193,13 @@ def _explained(act: "functools.partial[None]") -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _PARTS:
             raise
-        complain(
+        print_error(
             MidcourseError(f"'{error.name}' is missing. Install the server's parts: pip install 'midcourse[server]'."),
             as_json=False,
         )
         raise SystemExit(1) from None
     except MidcourseError as error:
-        complain(error, as_json=False)
+        print_error(error, as_json=False)
         raise SystemExit(1) from None
 
 
@@ -227,11 +227,11 @@ def _serve(
     keep_for: float | None,
 ) -> None:
     from midcourse.runtime.settings import Settings
-    from midcourse.server import Limits, Server
-    from midcourse.server.loading import load_agents_of
+    from midcourse.server import CallerLimits, Server
+    from midcourse.server.agent_loader import load_agents_of
+    from midcourse.server.console_files import BUILT
+    from midcourse.server.launcher import ListenOptions, exit_now, link_to, listen, run, token_of
     from midcourse.server.logs import configure_logs
-    from midcourse.server.pages import BUILT
-    from midcourse.server.running import Place, leave, link_to, listen, run, token_of
 
     # What tools start must not inherit it.
     os.environ.pop(TOKEN_VARIABLE, None)
@@ -242,11 +242,11 @@ def _serve(
     if demo:
         names += _samples()
     if not names:
-        say("No agents are served: give --agents or --demo. You can still watch and steer sessions.")
+        print_lines("No agents are served: give --agents or --demo. You can still watch and steer sessions.")
     spans = None if traces == "none" else _spans(content=traces == "content")
     given = token_of(folder, token)
-    place = Place(folder=folder, host=host, port=port, is_token_given=token is not None, store=store)
-    listening = listen(place, say)
+    place = ListenOptions(folder=folder, host=host, port=port, is_token_given=token is not None, store=store)
+    listening = listen(place, print_lines)
     server = Server(
         store=store,
         token=given,
@@ -259,7 +259,7 @@ def _serve(
         grace=grace,
         drain_delay=drain_delay,
         root_path=root_path,
-        limits=Limits(head_seconds=request_timeout),
+        limits=CallerLimits(head_seconds=request_timeout),
         metrics_open=metrics_open,
         meter=spans,
     )
@@ -269,32 +269,34 @@ def _serve(
     )
 
     async def ready(url: str) -> None:
-        say(f"Midcourse serves {', '.join(names) or 'no agents'}.", f"  store  {_where(server, store)}")
-        say_as_it_is(f"  API    {url}/api/v1   (the addresses: {url}/api/v1/openapi.json)")
+        print_lines(f"Midcourse serves {', '.join(names) or 'no agents'}.", f"  store  {_where(server, store)}")
+        print_verbatim(f"  API    {url}/api/v1   (the addresses: {url}/api/v1/openapi.json)")
         if sys.stdout.isatty():
-            say_as_it_is(f"  open   {link_to(url, await server.login_code())}")
-            say(f"         It works once, within a minute. For another one: {again}")
+            print_verbatim(f"  open   {link_to(url, await server.login_code())}")
+            print_lines(f"         It works once, within a minute. For another one: {again}")
         else:  # a log, which others may read
-            say(f"  open   the link that this prints: {again}")
+            print_lines(f"  open   the link that this prints: {again}")
         if server.root_path:
-            say(f"  proxy  the same below {server.root_path}, at the proxy's address")
+            print_lines(f"  proxy  the same below {server.root_path}, at the proxy's address")
         if not (BUILT / "index.html").is_file():
-            say("  The console is not in this installation: run make console in a clone, or install a released wheel.")
-        say(
+            print_lines(
+                "  The console is not in this installation: run make console in a clone, or install a released wheel."
+            )
+        print_lines(
             "  log    logs/app.log", "Ctrl-C stops the server and cancels nothing: sessions continue with the next one."
         )
         if host not in ("127.0.0.1", "localhost", "::1"):
-            say("This is reachable from other machines, without TLS: put a proxy with TLS in front of it.")
+            print_lines("This is reachable from other machines, without TLS: put a proxy with TLS in front of it.")
 
     parked = run(server, place, listening, ready=ready)
     if spans is not None:
         spans.close()
     _goodbye(parked)
-    leave()
+    exit_now()
 
 
 def _prices(path: Path | None, *, demo: bool) -> "dict[str, Price]":
-    from midcourse.policies.prices import read_prices
+    from midcourse.policy.price_list import read_prices
 
     own: dict[str, Price] = {}
     if demo:
@@ -324,7 +326,7 @@ def _goodbye(parked: int) -> None:
         if parked
         else "Nothing was running"
     )
-    say(f"{were}. To continue: {again}")
+    print_lines(f"{were}. To continue: {again}")
 
 
 def _without_token(arguments: Sequence[str]) -> list[str]:
@@ -384,7 +386,7 @@ async def link(call: Call) -> None:
       midcourse browser link
       midcourse browser link --url https://agents.example.org
     """
-    from midcourse.server.running import token_of
+    from midcourse.server.launcher import token_of
 
     url, token = call.server, call.token or os.environ.get(TOKEN_VARIABLE)
     if url is not None:
@@ -405,4 +407,4 @@ async def link(call: Call) -> None:
             )
         url, token = found.url, token or token_of(folder, None)
     async with midcourse.connect(url, token=token, patience=0) as remote:
-        say_as_it_is(await remote.login_link())
+        print_verbatim(await remote.login_link())

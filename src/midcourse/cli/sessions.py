@@ -6,12 +6,11 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from midcourse.cli.asked import details, how_to_answer, last_words, title
+from midcourse.cli.ask_details import details, how_to_answer, last_words, title
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import SessionArgument, find, flag, opened, option
-from midcourse.cli.printing import plain, print_json, room_beside, say, say_wrapped, shortened, show_table
+from midcourse.cli.printer import plain, print_json, print_lines, print_wrapped, shortened, show_table, width_beside
 from midcourse.cli.receipts import show_receipt
-from midcourse.cli.words import (
+from midcourse.cli.status_text import (
     ago,
     clock_time,
     intervention_words,
@@ -22,11 +21,12 @@ from midcourse.cli.words import (
     status_text,
     stored_words,
 )
-from midcourse.core.allowed import did_you_mean
+from midcourse.cli.target import SessionArgument, find, flag, opened, option
+from midcourse.core.choices import did_you_mean
 from midcourse.core.contact import Contact
 from midcourse.core.inspection import Inspection, StepView
 from midcourse.core.session import LIVE, Session, Status
-from midcourse.core.spelling import spelled
+from midcourse.core.to_json import to_json
 from midcourse.handle import SessionHandle, Sessions
 from midcourse.ports.store import Head
 from midcourse.runtime.clock import SystemClock
@@ -72,14 +72,18 @@ async def ps(
     elif heads:
         _list(heads)
         if len(heads) == limit:
-            say(f"The newest {limit}. More: --limit, up to {_MOST}; or narrow it with --search, --agent, --status.")
+            print_lines(
+                f"The newest {limit}. More: --limit, up to {_MOST}; or narrow it with --search, --agent, --status."
+            )
     else:
         is_filtered = bool(status or agent or search)
-        say("No session matches." if is_filtered or everything else "No session is under way. With --all: ended ones.")
+        print_lines(
+            "No session matches." if is_filtered or everything else "No session is under way. With --all: ended ones."
+        )
 
 
 def _head(head: Head) -> dict[str, Any]:
-    told: dict[str, Any] = spelled(head)
+    told: dict[str, Any] = to_json(head)
     return {name: value for name, value in told.items() if name not in ("digest", "wake_at")}
 
 
@@ -98,7 +102,7 @@ def _list(heads: Sequence[Head]) -> None:
         )
         for head in heads
     ]
-    if room_beside(header, rows) >= _GOAL:
+    if width_beside(header, rows) >= _GOAL:
         goals = (_short(head.goal) for head in heads)
         show_table((*header, "goal"), [(*row, goal) for row, goal in zip(rows, goals, strict=True)], whole=header)
         return
@@ -108,7 +112,7 @@ def _list(heads: Sequence[Head]) -> None:
             head.cost, head.unpriced, head.budget, estimated=head.estimated
         )
         told = f"   {head.agent}, {row[-1]}, {cost}{asks}: {plain(head.goal, lines=False)}"
-        say(f"{row[1]}  {head.id}", shortened(told.rstrip(": ")))
+        print_lines(f"{row[1]}  {head.id}", shortened(told.rstrip(": ")))
 
 
 def _result(result: object) -> str:
@@ -149,7 +153,7 @@ async def show(
         contact = await _contact(sessions, state)
         if call.as_json:
             ended = {"result": result} if state.status is Status.COMPLETED else {}
-            print_json({**spelled(state), "goal": state.goal, **_json_of(contact), **ended})
+            print_json({**to_json(state), "goal": state.goal, **_json_of(contact), **ended})
             return
         await _show(handle, state, result, contact)
 
@@ -160,14 +164,14 @@ def _show_past(looked: Inspection, *, as_json: bool) -> None:
         return
     _describe(looked.session, looked.steps)
     if looked.steps:
-        say("", "Steps:")
+        print_lines("", "Steps:")
         rows = ((one.id, one.name, one.outcome, str(one.attempt), one.arguments, one.text) for one in looked.steps)
         show_table(("step", "name", "outcome", "attempt", "arguments", "text"), rows, whole=("outcome",))
 
 
 def _json_of(contact: Contact) -> dict[str, Any]:
     """The same fields as ``ps`` shows of a session."""
-    told: dict[str, Any] = spelled(contact)
+    told: dict[str, Any] = to_json(contact)
     return {name: value for name, value in told.items() if name != "unwritten"}
 
 
@@ -191,13 +195,13 @@ async def _show(handle: SessionHandle[Any], state: Session, result: object, cont
     if state.interventions:
         now = SystemClock().now()
         made = await handle.interventions()
-        say("", "Interventions:")
-        say(*(f"  {one.id}  {clock_time(one.at, now)}  {intervention_words(one)}" for one in made), hang=5)
+        print_lines("", "Interventions:")
+        print_lines(*(f"  {one.id}  {clock_time(one.at, now)}  {intervention_words(one)}" for one in made), hang=5)
     if state.status is Status.COMPLETED:
-        say("", f"Result: {_result(result)}")
+        print_lines("", f"Result: {_result(result)}")
     receipt = await handle.receipt()
     if receipt.lines or state.status is Status.CANCELLED:
-        say("")
+        print_lines("")
         show_receipt(receipt, unattended=contact.unattended)
 
 
@@ -212,7 +216,7 @@ def _describe(state: Session, steps: Sequence[StepView], contact: Contact = _ANS
         told = (f"Its worker does not respond: last heartbeat {ago(contact.silent_since, now)}.",)
     # What the journal says last is not what is known of a worker that does not answer.
     seen = f"Last seen, {ago(state.at, now)}: {first}" if contact.unreachable_since or contact.silent_since else first
-    say(f"{title}  {state.id}", state.goal or "(no goal)", *told, seen, "")
+    print_lines(f"{title}  {state.id}", state.goal or "(no goal)", *told, seen, "")
     paid = spent(state.cost, state.unpriced_so_far, state.terms.budget, estimated=state.estimated)
     facts = [
         ("agent", f"{state.agent} {state.agent_version}".strip()),
@@ -236,30 +240,30 @@ def _describe(state: Session, steps: Sequence[StepView], contact: Contact = _ANS
         why = f": {state.cancel.reason}" if state.cancel.reason else ""
         facts.append(("cancel", f"by {state.cancel.by}, {ago(state.cancel.since, now)}, undo {state.cancel.undo}{why}"))
     width = max(len(name) for name, _ in facts)
-    say(*(f"{name:<{width}}  {plain(value, lines=False)}" for name, value in facts if value), hang=width + 2)
+    print_lines(*(f"{name:<{width}}  {plain(value, lines=False)}" for name, value in facts if value), hang=width + 2)
     _describe_asks(state, steps, now)
     if state.plan:
-        say("", "Plan:")
-        say(*(f"  {item.status:<11} {plain(item.title, lines=False)}" for item in state.plan), hang=12)
+        print_lines("", "Plan:")
+        print_lines(*(f"  {item.status:<11} {plain(item.title, lines=False)}" for item in state.plan), hang=12)
     told = [message for message in state.messages if message.level != "goal"]
     if told:
-        say("", "Told:")
-        say(*(f"  {one.level}, by {one.by}: {plain(one.text, lines=False)}" for one in told), hang=3)
+        print_lines("", "Told:")
+        print_lines(*(f"  {one.level}, by {one.by}: {plain(one.text, lines=False)}" for one in told), hang=3)
     if state.children:
-        say("", f"Children: {', '.join(state.children.values())}")
+        print_lines("", f"Children: {', '.join(state.children.values())}")
 
 
 def _describe_asks(state: Session, steps: Sequence[StepView], now: float) -> None:
     calls = {str(step.id): step for step in steps}
     for ask in state.asks:
         left = f"; {span(ask.expires_at - now)} left" if ask.expires_at is not None else ""
-        say("", f"Asks ({ask.id}, {ask.reason}, {ago(ask.since, now)}{left}): {title(ask.reason, ask.prompt)}")
+        print_lines("", f"Asks ({ask.id}, {ask.reason}, {ago(ask.since, now)}{left}): {title(ask.reason, ask.prompt)}")
         call, said = calls.get(ask.step), last_words(steps)
-        say(*details(ask.reason, ask.prompt, call=call, said=said, changes=state.changes))
+        print_lines(*details(ask.reason, ask.prompt, call=call, said=said, changes=state.changes))
         if ask.options:
-            say(f"  Options: {', '.join(ask.options)}")
-        say_wrapped(*how_to_answer(state, ask.id).split("\n"), indent=2)
+            print_lines(f"  Options: {', '.join(ask.options)}")
+        print_wrapped(*how_to_answer(state, ask.id).split("\n"), indent=2)
     for asked in state.child_asks:
-        say("", f"A child asks ({asked.reason}, {ago(asked.since, now)}): {title(asked.reason, asked.prompt)}")
-        say(*details(asked.reason, asked.prompt))
-        say_wrapped(how_to_answer(state, f"{asked.child}/{asked.ask}"), indent=2)
+        print_lines("", f"A child asks ({asked.reason}, {ago(asked.since, now)}): {title(asked.reason, asked.prompt)}")
+        print_lines(*details(asked.reason, asked.prompt))
+        print_wrapped(how_to_answer(state, f"{asked.child}/{asked.ask}"), indent=2)

@@ -1,12 +1,12 @@
 """``midcourse session signals``: how a session stands against the thresholds of its policy."""
 
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import SessionArgument, find, opened
-from midcourse.cli.printing import print_json, say, show_table
-from midcourse.cli.words import clock_time
+from midcourse.cli.printer import print_json, print_lines, show_table
+from midcourse.cli.status_text import clock_time
+from midcourse.cli.target import SessionArgument, find, opened
 from midcourse.core.money import money
 from midcourse.core.signals import Signal, Signals
-from midcourse.core.spelling import spelled
+from midcourse.core.to_json import to_json
 from midcourse.runtime.clock import SystemClock
 
 
@@ -25,7 +25,7 @@ async def signals(call: Call, session: SessionArgument) -> None:
     async with opened(call) as sessions:
         found = await (await find(sessions, session)).signals()
     if call.as_json:
-        print_json(spelled(found))
+        print_json(to_json(found))
     else:
         _show(found)
 
@@ -33,7 +33,7 @@ async def signals(call: Call, session: SessionArgument) -> None:
 def _show(found: Signals) -> None:
     now = SystemClock().now()
     watched = f"policy {found.policy}, as a {found.task_class.replace('_', ' ')} task"
-    say(watched if found.policy else "No policy watches this session: nothing has thresholds.")
+    print_lines(watched if found.policy else "No policy watches this session: nothing has thresholds.")
     rows = [
         (one.title, shown(one, one.value), _past(one, now), ", ".join(_marks(one)))
         for one in found.signals
@@ -43,7 +43,7 @@ def _show(found: Signals) -> None:
     show_table(header, rows, whole=header[:2])
     for one in found.signals:
         if one.value is None:
-            say(f"not measured: {one.title}: {one.unseen}", hang=3)
+            print_lines(f"not measured: {one.title}: {one.unseen}", hang=3)
 
 
 def _past(signal: Signal, now: float) -> str:

@@ -9,14 +9,14 @@ from midcourse.core.erasure import is_erased
 from midcourse.core.fold import Row, fold
 from midcourse.core.ids import Position
 from midcourse.core.session import NEEDS_DRIVING
-from midcourse.core.webhooks import webhook_view
 from midcourse.errors import Damaged, MidcourseError
+from midcourse.people.outbox import Outbox
+from midcourse.people.webhooks import webhook_view
 from midcourse.ports.shelves import readable
 from midcourse.ports.store import Head, Store, every_head
-from midcourse.runtime.auditing import read_audit
+from midcourse.runtime.active_switches import ActiveSwitches
+from midcourse.runtime.audit_log import read_audit
 from midcourse.runtime.clock import SystemClock
-from midcourse.runtime.outbox import Outbox
-from midcourse.runtime.standing import Standing
 from midcourse.wiring import examine, open_store
 
 _LARGE_LOG: Final = 256 * 1024**2
@@ -190,7 +190,7 @@ async def _shelves(store: Store, *, deep: bool) -> Check:
 
 
 async def _operations(store: Store) -> AsyncGenerator[Check]:
-    standing = await Standing(store).switches()
+    standing = await ActiveSwitches(store).switches()
     if standing:
         scopes = [f"{one.id} over {one.scope.kind} {one.scope.value}".rstrip() for one in standing]
         yield Check(

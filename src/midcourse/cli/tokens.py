@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from midcourse.cli.command import STORE, Call, command
-from midcourse.cli.opening import DEFAULT_STORE, argument, check_there, span_or_never, store_path
-from midcourse.cli.printing import print_json, say, show_table
-from midcourse.cli.words import ago, expiry_words
+from midcourse.cli.printer import print_json, print_lines, show_table
+from midcourse.cli.status_text import ago, expiry_words
+from midcourse.cli.target import DEFAULT_STORE, argument, check_there, span_or_never, store_path
 from midcourse.core.ids import SessionId
 from midcourse.core.tenants import MARK, tenant_of
 from midcourse.errors import InvalidInput
@@ -19,7 +19,7 @@ from midcourse.wiring import open_store
 if TYPE_CHECKING:
     from midcourse.ports.store import Store
     from midcourse.server.logins import Logins
-    from midcourse.server.tokens import Tokens
+    from midcourse.server.tokens import TokenStore
 
 
 @command("token add", "Make a token.", where=STORE)
@@ -63,7 +63,7 @@ async def add(
         shown = {"name": name, "role": may, "session": session, "only": only, "tenant": whose}
         print_json({**shown, "expires_at": expires_at, "token": token})
     else:
-        say(token)
+        print_lines(token)
 
 
 @command("token list", "List the tokens.", where=STORE)
@@ -81,7 +81,7 @@ async def show(call: Call) -> None:
         shown = ("name", "role", "session", "only", "tenant", "created_at", "expires_at")
         print_json([{name: getattr(one, name) for name in shown} for one in found])
     elif not found:
-        say("No tokens were added. Add one: midcourse token add NAME --role watch")
+        print_lines("No tokens were added. Add one: midcourse token add NAME --role watch")
     else:
         now = SystemClock().now()
         rows = [
@@ -117,7 +117,7 @@ async def revoke(
     if call.as_json:
         print_json({"revoked": name})
     else:
-        say(f"'{name}' is revoked.")
+        print_lines(f"'{name}' is revoked.")
 
 
 @command("browser list", "List the browsers that are logged in.", where=STORE)
@@ -134,7 +134,7 @@ async def show_browsers(call: Call) -> None:
     if call.as_json:
         print_json(found)
     elif not found:
-        say("No browser is logged in. Print a link for one: midcourse browser link")
+        print_lines("No browser is logged in. Print a link for one: midcourse browser link")
     else:
         now = SystemClock().now()
         rows = [
@@ -161,7 +161,7 @@ async def end_browser(call: Call, name: Annotated[str, argument("ID", "Its id, f
     if call.as_json:
         print_json({"ended": name})
     else:
-        say(f"Browser session {name} has ended.")
+        print_lines(f"Browser session {name} has ended.")
 
 
 @asynccontextmanager
@@ -173,14 +173,14 @@ async def _logins(store: str | None) -> "AsyncGenerator[Logins]":
 
 
 @asynccontextmanager
-async def _tokens(store: str | None, *, make: bool = False) -> "AsyncGenerator[Tokens]":
+async def _tokens(store: str | None, *, make: bool = False) -> "AsyncGenerator[TokenStore]":
     async with _opened(store, make=make) as (_, tokens):
         yield tokens
 
 
 @asynccontextmanager
-async def _opened(store: str | None, *, make: bool = False) -> "AsyncGenerator[tuple[Store, Tokens]]":
-    from midcourse.server.tokens import Tokens
+async def _opened(store: str | None, *, make: bool = False) -> "AsyncGenerator[tuple[Store, TokenStore]]":
+    from midcourse.server.tokens import TokenStore
 
     url = store or DEFAULT_STORE
     path = store_path(url)
@@ -190,6 +190,6 @@ async def _opened(store: str | None, *, make: bool = False) -> "AsyncGenerator[t
         check_there(url)
     opened = await open_store(url)
     try:
-        yield opened, Tokens(opened, SystemClock())
+        yield opened, TokenStore(opened, SystemClock())
     finally:
         await opened.close()

@@ -8,12 +8,12 @@ import typer
 
 import midcourse
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import DEFAULT_STORE, LOCAL, Target, argument, option, token_for
-from midcourse.cli.printing import print_json, say, show_table
-from midcourse.cli.words import ago, span
-from midcourse.core.webhooks import ALL, KINDS, DeliveryView, WebhookView, delivery_view, webhook_view
+from midcourse.cli.printer import print_json, print_lines, show_table
+from midcourse.cli.status_text import ago, span
+from midcourse.cli.target import DEFAULT_STORE, LOCAL, Target, argument, option, token_for
+from midcourse.people.outbox import Outbox
+from midcourse.people.webhooks import ALL, KINDS, DeliveryView, WebhookView, delivery_view, webhook_view
 from midcourse.runtime.clock import SystemClock
-from midcourse.runtime.outbox import Outbox
 from midcourse.wiring import open_store
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ async def add(
     if call.as_json:
         print_json({"webhook": made, "secret": secret})
     else:
-        say(f"{made.id} is notified of {', '.join(made.kinds)}.", "Its secret, shown this once:", secret)
+        print_lines(f"{made.id} is notified of {', '.join(made.kinds)}.", "Its secret, shown this once:", secret)
 
 
 @command("webhook list", "List them, and whether it arrives.")
@@ -61,7 +61,7 @@ async def show(call: Call) -> None:
     if call.as_json:
         print_json({"webhooks": found})
     elif not found:
-        say("There are no webhooks. Add one: midcourse webhook add ADDRESS")
+        print_lines("There are no webhooks. Add one: midcourse webhook add ADDRESS")
     else:
         now = SystemClock().now()
         rows = [(one.id, ", ".join(one.kinds), _standing(one, now), one.url, one.about) for one in found]
@@ -90,7 +90,7 @@ async def remove(call: Call, webhook: WebhookArgument) -> None:
     if call.as_json:
         print_json({"removed": webhook})
     else:
-        say(f"'{webhook}' is removed.")
+        print_lines(f"'{webhook}' is removed.")
 
 
 @command("webhook test", "Send a test notification.")
@@ -107,7 +107,7 @@ async def try_it(call: Call, webhook: WebhookArgument) -> None:
     if call.as_json:
         print_json(made)
     else:
-        say(f"{made.id}: {_outcome(made)}")
+        print_lines(f"{made.id}: {_outcome(made)}")
     if made.state != "delivered":
         raise typer.Exit(1)
 
@@ -130,7 +130,7 @@ async def deliveries(
     if call.as_json:
         print_json({"deliveries": found})
     elif not found:
-        say(f"Nothing was sent to '{webhook}' so far.")
+        print_lines(f"Nothing was sent to '{webhook}' so far.")
     else:
         now = SystemClock().now()
         rows = [(ago(one.made_at, now), one.kind, one.session, one.id, _outcome(one, now)) for one in found]
@@ -165,7 +165,7 @@ class _OfStore:
         self._clock = SystemClock()
 
     async def add(self, url: str, kinds: Sequence[str], *, about: str = "") -> tuple[WebhookView, str]:
-        from midcourse.server.sending import made_webhook
+        from midcourse.people.webhook_sender import made_webhook
 
         made = await made_webhook(self._clock, url=url, kinds=kinds, about=about, tenant=None, by=LOCAL)
         await self._outbox.add(made, role="operate")
@@ -180,7 +180,7 @@ class _OfStore:
         await self._outbox.remove(found, by=LOCAL, role="operate", now=self._clock.now())
 
     async def test(self, webhook: str) -> DeliveryView:
-        from midcourse.server.sending import try_out
+        from midcourse.people.webhook_sender import try_out
 
         found = await self._outbox.webhook(webhook)
         return delivery_view(await try_out(self._outbox, found, self._clock, by=LOCAL, role="operate"))

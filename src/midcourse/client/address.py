@@ -12,14 +12,14 @@ TOKEN_VARIABLE: Final = "MIDCOURSE_TOKEN"
 _EXAMPLE: Final = "http://127.0.0.1:8420"
 
 
-class Address(NamedTuple):
+class ServerAddress(NamedTuple):
     """A server's URL without a slash at its end, and whether it is on this machine."""
 
     url: str
     is_loopback: bool
 
 
-def address_of(given: str | None) -> Address:
+def address_of(given: str | None) -> ServerAddress:
     """The server at ``given``, or at ``MIDCOURSE_URL``.
 
     Raises:
@@ -42,7 +42,7 @@ def address_of(given: str | None) -> Address:
         raise _no_address(f"it has no query, user or password; a token is given as token=… or {TOKEN_VARIABLE}")
     path = parts.path.rstrip("/").removesuffix("/api/v1").rstrip("/")
     shown = f"[{host}]" if ":" in host else host
-    return Address(f"{parts.scheme}://{shown}{f':{port}' if port else ''}{path}", _is_loopback(host))
+    return ServerAddress(f"{parts.scheme}://{shown}{f':{port}' if port else ''}{path}", _is_loopback(host))
 
 
 def _no_address(why: str) -> InvalidInput:

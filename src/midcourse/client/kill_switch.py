@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from midcourse.client.wire import Wire
+from midcourse.client.http_connection import HttpConnection
 from midcourse.core.ids import SwitchId
 from midcourse.core.switches import (
     Reached,
@@ -40,7 +40,7 @@ class _Outcomes(msgspec.Struct, frozen=True):
 class RemoteKillSwitch:
     """What a server knows of kill switches, and does with them."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: HttpConnection) -> None:
         self._wire = wire
 
     async def preview(self, scope: Scope) -> SwitchPreview:

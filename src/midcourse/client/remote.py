@@ -6,7 +6,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from midcourse.client.bodies import (
+from midcourse.client.http_connection import HttpConnection, Parameters
+from midcourse.client.kill_switch import RemoteKillSwitch
+from midcourse.client.response_bodies import (
     KnownAgent,
     WireAgents,
     WireAlarms,
@@ -20,21 +22,19 @@ from midcourse.client.bodies import (
     audited_of,
     heads_of,
 )
-from midcourse.client.kill_switch import RemoteKillSwitch
 from midcourse.client.transport import HttpTransport
 from midcourse.client.webhooks import RemoteWebhooks
-from midcourse.client.wire import Parameters, Wire
-from midcourse.core.artifacts import Artifact, check_reviewed
 from midcourse.core.audit import Audited
 from midcourse.core.bulk import BulkOutcome, BulkVerb, check_bulk
-from midcourse.core.inbox import HandOver, Inbox, InboxAsk
 from midcourse.core.interventions import LabelFilter, LabelledAlarm, check_alarms, check_interventions
-from midcourse.core.policy.restraint import Batch
-from midcourse.core.requests import check_audit, check_goal, check_limit, check_listing, check_new_id, check_text
+from midcourse.core.request_checks import check_audit, check_goal, check_limit, check_listing, check_new_id, check_text
 from midcourse.core.tenants import DEFAULT, check_tenant
 from midcourse.core.terms import NO_TERMS, Terms, check_terms
 from midcourse.errors import InvalidInput, SessionNotFound
 from midcourse.handle.session import SessionHandle
+from midcourse.people.inbox_rules import HandOver, Inbox, InboxAsk
+from midcourse.policy.artifacts import Artifact, check_reviewed
+from midcourse.policy.restraint import Batch
 from midcourse.ports.store import Head
 
 PAGE: Final = 200
@@ -47,7 +47,7 @@ AUDIT_PAGE: Final = 100
 class RemoteMidcourse:
     """A server. Made by :func:`midcourse.connect`."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: HttpConnection) -> None:
         self._wire = wire
 
     def __repr__(self) -> str:

@@ -4,22 +4,29 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from midcourse.client.bodies import WireId, WireInterventions, WireResult, inspection_of, previews_of, session_of
-from midcourse.client.watching import watch
-from midcourse.client.wire import Wire
+from midcourse.client.event_stream import watch
+from midcourse.client.http_connection import HttpConnection
+from midcourse.client.response_bodies import (
+    WireId,
+    WireInterventions,
+    WireResult,
+    inspection_of,
+    previews_of,
+    session_of,
+)
 from midcourse.core import commands as cmd
 from midcourse.core.codec import Value
 from midcourse.core.commands import AnyCommand, check_command
 from midcourse.core.effects import UndoChoice
-from midcourse.core.endings import without_result
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.inspection import Inspection
 from midcourse.core.interventions import Intervention
+from midcourse.core.missing_results import without_result
 from midcourse.core.parameters import parameters
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Level, Reply
-from midcourse.core.requests import check_new_id, check_reason
+from midcourse.core.request_checks import check_new_id, check_reason
 from midcourse.core.session import Session, Status
 from midcourse.core.signals import Signals
 from midcourse.ports.bus import Delta
@@ -32,7 +39,7 @@ LONGEST_WAIT: Final = 60.0
 class HttpTransport:
     """The sessions of a server."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: HttpConnection) -> None:
         self._wire = wire
 
     def __str__(self) -> str:

@@ -5,9 +5,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from midcourse.client.wire import Wire
-from midcourse.core.requests import check_text
-from midcourse.core.webhooks import DeliveryView, WebhookView, check_kinds
+from midcourse.client.http_connection import HttpConnection
+from midcourse.core.request_checks import check_text
+from midcourse.people.webhooks import DeliveryView, WebhookView, check_kinds
 
 
 class _List(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class _Deliveries(msgspec.Struct, frozen=True):
 class RemoteWebhooks:
     """What a server keeps of webhooks. Made by ``RemoteMidcourse.webhooks``."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: HttpConnection) -> None:
         self._wire = wire
 
     async def add(self, url: str, kinds: Sequence[str], *, about: str = "") -> tuple[WebhookView, str]:

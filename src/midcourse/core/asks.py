@@ -48,7 +48,7 @@ _APPROVAL: Final = re.compile(r"Allow '(?P<step>.+?)' \((?P<tool>[^()']+)\) with
 _BECAUSE: Final = "? It "
 
 
-class Wanted(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
+class CallForApproval(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """The call that an approval is asked for: the tool, its arguments as JSON, and why a person is asked."""
 
     tool: str = ""
@@ -61,14 +61,14 @@ def approval_prompt(step: str, tool: str, arguments: str, why: str) -> str:
     return f"Allow '{step}' ({tool}) with {arguments}{_BECAUSE}{why}."
 
 
-def wanted_by(prompt: str) -> Wanted | None:
+def wanted_by(prompt: str) -> CallForApproval | None:
     """The call that a question in full asks about. None: it asks about none.
 
     What comes last is why: arguments may hold whatever looks like it.
     """
     found = _APPROVAL.fullmatch(prompt)
     arguments, because, why = found["rest"].rpartition(_BECAUSE) if found else ("", "", "")
-    return Wanted(found["tool"], arguments, why.removesuffix(".")) if found and because else None
+    return CallForApproval(found["tool"], arguments, why.removesuffix(".")) if found and because else None
 
 
 def is_no(answer: Value) -> bool:

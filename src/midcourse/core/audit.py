@@ -21,7 +21,7 @@ from midcourse.core.codec import GENESIS, digest_of
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.money import exact_money
 from midcourse.core.tenants import tenant_of
-from midcourse.errors import Damaged, spelled_out
+from midcourse.errors import Damaged, encodable_text
 
 DETAIL_LIMIT: Final = 500
 """The longest detail, in characters."""
@@ -342,6 +342,6 @@ def _seconds(grace: float | None) -> str:
 
 
 def _one_line(text: str) -> str:
-    shown = " ".join(spelled_out(text[: 4 * DETAIL_LIMIT]).split())
+    shown = " ".join(encodable_text(text[: 4 * DETAIL_LIMIT]).split())
     whole = len(shown) <= DETAIL_LIMIT and len(text) <= 4 * DETAIL_LIMIT
     return shown if whole else shown[: DETAIL_LIMIT - 1] + "…"

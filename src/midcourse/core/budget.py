@@ -15,20 +15,20 @@ _HAIR: Final = 1e-9
 """Dollars that rounding may make of nothing."""
 
 
-def left(session: Session, spent: float) -> float | None:
+def remaining(session: Session, spent: float) -> float | None:
     """Dollars that may still be spent, of which ``spent`` are gone; None: it has no budget."""
     return None if session.terms.budget is None else session.terms.budget - spent
 
 
 def affords(session: Session, spent: float, price: float) -> bool:
     """Whether a call of this ``price`` may begin."""
-    rest = left(session, spent)
+    rest = remaining(session, spent)
     return rest is None or (rest > _HAIR and price <= rest + _HAIR)
 
 
 def is_spent(session: Session, spent: float) -> bool:
     """Whether the cap is reached."""
-    rest = left(session, spent)
+    rest = remaining(session, spent)
     return rest is not None and rest <= _HAIR
 
 
@@ -44,7 +44,7 @@ def usual_price(session: Session) -> float:
     return sum(session.prices) / len(session.prices) if session.prices else 0.0
 
 
-def wanted(session: Session) -> float | None:
+def needed(session: Session) -> float | None:
     """What the budget must be for the session to go on, as a sum to raise it to; None: it is enough."""
     budget = session.terms.budget
     if budget is None:

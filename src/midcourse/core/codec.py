@@ -364,10 +364,10 @@ def canonical(arguments: object) -> bytes:
     try:
         return _canonical.encode(arguments)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
-        return _canonical.encode(_spelled(arguments))
+        return _canonical.encode(_plain_value(arguments))
 
 
-def _spelled(value: object, depth: int = 0) -> object:
+def _plain_value(value: object, depth: int = 0) -> object:
     """``value`` as plain lists and dictionaries: the slow way, for what the encoder refuses as a whole."""
     if depth > NESTING_LIMIT:
         return "…"
@@ -375,23 +375,23 @@ def _spelled(value: object, depth: int = 0) -> object:
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
         items = cast("dict[object, object]", value).items()
-        return {_spelled_key(key, depth): _spelled(item, depth + 1) for key, item in items}
+        return {_plain_key(key, depth): _plain_value(item, depth + 1) for key, item in items}
     if isinstance(value, list | tuple):
-        return [_spelled(item, depth + 1) for item in cast("list[object]", value)]
+        return [_plain_value(item, depth + 1) for item in cast("list[object]", value)]
     if isinstance(value, set | frozenset):
-        return sorted((_spelled(item, depth + 1) for item in cast("set[object]", value)), key=_canonical.encode)
+        return sorted((_plain_value(item, depth + 1) for item in cast("set[object]", value)), key=_canonical.encode)
     if isinstance(value, msgspec.Struct):
-        return {name: _spelled(getattr(value, name), depth + 1) for name in value.__struct_fields__}
+        return {name: _plain_value(getattr(value, name), depth + 1) for name in value.__struct_fields__}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _spelled(getattr(value, field.name), depth + 1) for field in dataclasses.fields(value)}
+        return {field.name: _plain_value(getattr(value, field.name), depth + 1) for field in dataclasses.fields(value)}
     try:
         return msgspec.Raw(_canonical.encode(value))
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
-        return _spelled(_opaque(value), depth + 1)
+        return _plain_value(_opaque(value), depth + 1)
 
 
-def _spelled_key(key: object, depth: int) -> str:
-    spelled = _spelled(key, depth + 1)
+def _plain_key(key: object, depth: int) -> str:
+    spelled = _plain_value(key, depth + 1)
     return spelled if isinstance(spelled, str) else _canonical.encode(spelled).decode()
 
 

@@ -15,7 +15,7 @@ from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level, Verdict
 from midcourse.core.ids import AskId, CommandId, MessageId, PauseId, SessionId
 from midcourse.core.parameters import check_struct
-from midcourse.core.policy.decisions import Decision
+from midcourse.core.policy_decision import Decision
 from midcourse.errors import Damaged, InvalidInput
 
 Rung = Literal["watch", "steer", "approve", "operate"]

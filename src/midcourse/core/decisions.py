@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from midcourse.core import asks, cancels, caps, halts, interventions, messages, pauses
 from midcourse.core import commands as cmd
 from midcourse.core.agent_rights import could, leaves_as_it_is, objection
-from midcourse.core.budget import wanted
+from midcourse.core.budget import needed
 from midcourse.core.commands import agent_of
 from midcourse.core.rules import OFFERED_IF, Events, Rule
 from midcourse.core.session import ENDED, Session, Status
@@ -96,7 +96,7 @@ def allowed(session: Session, role: cmd.Role = "steer", by: str = "") -> tuple[s
         return (cmd.verb(cmd.Cancel),)  # which changes nothing, and answers with the receipt
     is_agents = agent_of(by) is not None
     verbs: list[str] = []
-    is_at_cap = wanted(session) is not None
+    is_at_cap = needed(session) is not None
     for kind, row in TABLE.items():
         is_hidden = kind in NO_BUTTONS and not (kind is cmd.Budget and is_at_cap)
         if is_hidden or (is_agents and not could(session, kind, by)):

@@ -83,7 +83,7 @@ def column_of(session: "Session", call: "OpenCall") -> Column | None:
 Do = Literal["leave", "wait", "undo", "probe", "ask", "again", "close", "unknown", "give_up"]
 
 
-class Act(NamedTuple):
+class RecoveryAction(NamedTuple):
     """The one thing to do about a call now. ``until`` is when ``wait`` ends, ``truth`` what ``close`` says."""
 
     do: Do
@@ -91,15 +91,15 @@ class Act(NamedTuple):
     truth: str = ""
 
 
-LEAVE: Final = Act("leave")
-AGAIN: Final = Act("again")
+LEAVE: Final = RecoveryAction("leave")
+AGAIN: Final = RecoveryAction("again")
 
 
-def next_act(session: "Session", call: "OpenCall", now: float) -> Act:
+def next_act(session: "Session", call: "OpenCall", now: float) -> RecoveryAction:
     """What to do about an open call whose body is not alive.
 
     ``leave`` it for a resume; ``wait`` until it is settled; ``undo`` or ``probe`` it; ``ask`` a person whether it
-    happened; do it ``again``; ``close`` it with the truth; list it as ``unknown``; ``give_up``: its undo failed, and so
+    happened; do it ``again``; ``close`` it with the truth; list it as ``unknown``; ``fail``: its undo failed, and so
     does the step.
     """
     column = column_of(session, call)
@@ -109,43 +109,47 @@ def next_act(session: "Session", call: "OpenCall", now: float) -> Act:
         return LEAVE  # a call whose worker is gone, or that ended by itself, is dealt with at resume
     then = TABLE[call.effect, column].then
     if column == "cancel" and (session.undo_choice == "none" or not call.can_undo) and then == "undo":
-        return Act("unknown")
+        return RecoveryAction("unknown")
     match then:
         case "again" | "again_same_key":
             return AGAIN if not call.careful or call.told == "no" else _find_out(call, column, now)
         case "close":
-            return Act("close", truth=NO_EFFECT if call.effect == "read" else MAY_HAVE_HAPPENED)
+            return RecoveryAction("close", truth=NO_EFFECT if call.effect == "read" else MAY_HAVE_HAPPENED)
         case "undo" | "undo_then_again" | "undo_then_close":
             return _undo(call, then, now)
         case "find_out":
             return _find_out(call, column, now)
 
 
-def _undo(call: "OpenCall", then: Then, now: float) -> Act:
+def _undo(call: "OpenCall", then: Then, now: float) -> RecoveryAction:
     if call.undo == "done" and not call.careful:
-        return {"undo": LEAVE, "undo_then_again": AGAIN}.get(then, Act("close", truth=UNDONE))
+        return {"undo": LEAVE, "undo_then_again": AGAIN}.get(then, RecoveryAction("close", truth=UNDONE))
     if call.undo != "done" and call.undos < UNDO_TRIES:
-        return Act("undo") if now >= call.settled_at else Act("wait", until=call.settled_at)
+        return RecoveryAction("undo") if now >= call.settled_at else RecoveryAction("wait", until=call.settled_at)
     # Undone, but lost to a worker that may still send; or given up: nobody can say that it does not exist.
-    return {"undo": LEAVE, "undo_then_close": Act("close", truth=UNDO_FAILED)}.get(then, Act("give_up"))
+    return {"undo": LEAVE, "undo_then_close": RecoveryAction("close", truth=UNDO_FAILED)}.get(
+        then, RecoveryAction("give_up")
+    )
 
 
-def _find_out(call: "OpenCall", column: Column, now: float) -> Act:
+def _find_out(call: "OpenCall", column: Column, now: float) -> RecoveryAction:
     """Its fate is not known: a probe is asked, or a person. No "no" is used before it is settled."""
     settled = now >= call.settled_at
     if call.told == "no":
         if not settled:
-            return Act("wait", until=call.settled_at)
-        return {"died": AGAIN, "redirect": Act("close", truth=DID_NOT_HAPPEN)}.get(column, Act("unknown"))
+            return RecoveryAction("wait", until=call.settled_at)
+        return {"died": AGAIN, "redirect": RecoveryAction("close", truth=DID_NOT_HAPPEN)}.get(
+            column, RecoveryAction("unknown")
+        )
     if call.can_probe and not call.probed and not call.careful:
         # A "yes" counts at any time, but only a settled "no" does: one look, when it can be final.
-        return Act("probe") if settled else Act("wait", until=call.settled_at)
+        return RecoveryAction("probe") if settled else RecoveryAction("wait", until=call.settled_at)
     match column:
         case "died":
-            return Act("ask")
+            return RecoveryAction("ask")
         case "redirect":
-            return Act("close", truth=MAY_HAVE_HAPPENED)
+            return RecoveryAction("close", truth=MAY_HAVE_HAPPENED)
         case "pause":
             return LEAVE
         case "cancel":
-            return Act("unknown")
+            return RecoveryAction("unknown")

@@ -19,7 +19,7 @@ from midcourse.core.codec import ERASED, GENESIS, NOTHING, Value, chain, entomb,
 from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.fold import Row
 from midcourse.core.ids import REVIEW, SessionId, StepId
-from midcourse.core.policy.decisions import Decision, Reason, Unseen
+from midcourse.core.policy_decision import Decision, Reason, Unseen
 from midcourse.core.steps import WORLD_CHANGED
 from midcourse.core.terms import Terms
 from midcourse.errors import Damaged

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from midcourse.core import events as ev
 from midcourse.core.commands import BY_POLICY
 from midcourse.core.ids import intervention_id
-from midcourse.core.policy.decisions import Decision, Reason
+from midcourse.core.policy_decision import Decision, Reason
 from midcourse.core.session import Session
 
 SIGNAL: Final = "hypothesis"

@@ -25,9 +25,8 @@ from midcourse.core.ids import (
     was_given,
 )
 from midcourse.core.pauses import pause_now
-from midcourse.core.policy.decisions import Level, Reason, Unseen, Worth
-from midcourse.core.policy.restraint import Alarm
-from midcourse.core.requests import check_limit
+from midcourse.core.policy_decision import Alarm, Level, Reason, Unseen, Worth
+from midcourse.core.request_checks import check_limit
 from midcourse.core.rules import Arm, Changes, Events, Table, changes_nothing, refusal
 from midcourse.core.session import ENDED, LIVE, Session, Status
 from midcourse.errors import ImpossibleEvent, InvalidInput, Refused

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, cast, get_args, get_origin, get_type_hin
 import msgspec
 from msgspec import inspect
 
-from midcourse.core.allowed import did_you_mean, given
+from midcourse.core.choices import did_you_mean, quoted_value
 from midcourse.errors import InvalidInput
 
 _PLACE: Final = re.compile(r"at `\$\.(\w+)")
@@ -102,7 +102,7 @@ def check_struct(value: msgspec.Struct) -> None:
         if field is None:
             raise InvalidInput(f"This cannot be used: {error}.") from error
         wrong = getattr(value, field.name)
-        sentences = (f"{field.name} is {given(wrong)}; it must be {field.rule}.", field.help)
+        sentences = (f"{field.name} is {quoted_value(wrong)}; it must be {field.rule}.", field.help)
         raise InvalidInput(
             f"{' '.join(filter(None, sentences))}{did_you_mean(wrong, field.choices)}", field=field.name
         ) from error

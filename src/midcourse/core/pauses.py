@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.budget import wanted
+from midcourse.core.budget import needed
 from midcourse.core.commands import BY_PARENT, outranks
 from midcourse.core.halts import lift
 from midcourse.core.ids import pause_id, was_given
@@ -78,7 +78,7 @@ def joins_pause(standing: StandingPause, by: str) -> bool:
     return standing.beneath is None and standing.by.startswith(BY_PARENT) != by.startswith(BY_PARENT)
 
 
-@offered_if(lambda session, _role: wanted(session) is None)
+@offered_if(lambda session, _role: needed(session) is None)
 def _resume(session: Session, command: cmd.Resume) -> Events:
     assert session.pause is not None
     beneath = session.pause.beneath
@@ -98,7 +98,7 @@ def lifted(session: Session, by: str) -> Events:
         Refused: its cap is reached, so that whatever began would pass it.
     """
     assert session.pause is not None
-    enough = wanted(session)
+    enough = needed(session)
     if enough is not None:
         said = spending(session).removeprefix("It ").rstrip(".")
         how = "raise_budget, or midcourse resume --budget"

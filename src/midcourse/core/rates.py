@@ -1,6 +1,7 @@
 """What the rates and times mean that reports, ``/metrics`` and pages show: each in words, once; and whose a stop was.
 
-How they are counted from one session is in ``reports/reader.py``, over many in ``reports/shares.py``: nowhere else.
+How they are counted from one session is in ``analysis/reports/reader.py``, over many in
+``analysis/reports/counters.py``: nowhere else.
 """
 
 from collections.abc import Mapping

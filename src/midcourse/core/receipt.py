@@ -1,6 +1,7 @@
 """What became of each effect of a session, told from its journal and never beyond it. Pure.
 
-``Ledger`` folds a whole journal; ``changed_receipt`` keeps the lines of the cancel or undo that is under way, from
+``EffectLedger`` folds a whole journal; ``changed_receipt`` keeps the lines of the cancel or undo that is under way,
+from
 record to record, so that a provisional receipt is always at hand.
 """
 
@@ -151,7 +152,7 @@ def finished_line(call: OpenCall) -> ev.ReceiptLine:
     return _line(call, "kept" if call.can_undo else "cannot be undone")
 
 
-def told_words(told_by: str) -> str:
+def attested_words(told_by: str) -> str:
     """That nobody saw a call finish, and who said that it had happened."""
     return f"{told_by} said that it happened"
 
@@ -231,7 +232,7 @@ def _end_line(lines: dict[str, ev.ReceiptLine], call: OpenCall, event: ev.StepFi
     if event.nothing_done:
         lines.pop(where, None)
     elif isinstance(event, ev.StepFinished):
-        detail = told_words(event.told_by) if event.told_by else ""
+        detail = attested_words(event.told_by) if event.told_by else ""
         lines[where] = replace(finished_line(call), detail=detail)
     else:
         lines[where] = failed_line(call, event)
@@ -261,7 +262,7 @@ def _undo_ended(line: ev.ReceiptLine, event: ev.UndoEnded) -> ev.ReceiptLine:
 # ---- the ledger of a whole journal
 
 
-class Entry(msgspec.Struct, gc=False):
+class EffectEntry(msgspec.Struct, gc=False):
     """One effect: the call that had it, how that ended, and what an undo would be given."""
 
     call: OpenCall
@@ -291,11 +292,11 @@ class Entry(msgspec.Struct, gc=False):
         return self.call.can_undo and self.call.undo != "done" and bool(self.ended or self.call.end)
 
 
-class Ledger:
+class EffectLedger:
     """Every effect a session ever had, in the order they began."""
 
     def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, EffectEntry] = {}
         self.holds: dict[str, ev.ReceiptLine] = {}
         self.children: list[StepId] = []
         self.failures: tuple[ev.ReceiptLine, ...] = ()
@@ -322,7 +323,7 @@ class Ledger:
             case ev.StepFinished(value=value):
                 entry = self._of(event.step)
                 if entry is not None and event.told_by:
-                    entry.detail = told_words(event.told_by)
+                    entry.detail = attested_words(event.told_by)
                 self._end(event.step, "finished", value, at)
             case ev.StepFailed(kind=kind) if kind == UNENCODABLE:
                 self._end(event.step, "finished", NOTHING, at)
@@ -387,7 +388,7 @@ class Ledger:
         call = calls.begun(event, at, before=known.call if known else None)
         arguments = event.arguments or (known.arguments if known else self._arguments.get(event.step, ""))
         self._arguments[event.step] = arguments
-        self.entries[where] = Entry(call, arguments=arguments)
+        self.entries[where] = EffectEntry(call, arguments=arguments)
         self._last[event.step] = where
 
     def _take_back(self, event: ev.StepNotBegun) -> None:
@@ -398,9 +399,9 @@ class Ledger:
         if before is None:
             del self.entries[where], self._last[event.step]
         else:
-            self.entries[where] = Entry(before, arguments=self.entries[where].arguments)
+            self.entries[where] = EffectEntry(before, arguments=self.entries[where].arguments)
 
-    def _of(self, step: StepId) -> Entry | None:
+    def _of(self, step: StepId) -> EffectEntry | None:
         where = self._last.get(step)
         return None if where is None else self.entries[where]
 
@@ -429,7 +430,7 @@ class Ledger:
         lines = (entry.line for entry in self.entries.values())
         return Receipt((*lines, *self.holds.values(), *self.failures), self.is_final)
 
-    def ended_too_late(self, cancel: StandingCancel) -> list[Entry]:
+    def ended_too_late(self, cancel: StandingCancel) -> list[EffectEntry]:
         """What was in flight when the cancel came and ended by itself after its grace, or raised: newest first.
 
         A thread cannot be aborted, so that its effect is there although the cancel was to undo it.
@@ -442,7 +443,7 @@ class Ledger:
             and (entry.ended == "failed" or (entry.ended == "finished" and entry.ended_at > late))
         ]
 
-    def to_undo(self) -> list[Entry]:
+    def to_undo(self) -> list[EffectEntry]:
         """What ``undo="all"`` rolls back, newest first."""
         return [entry for entry in reversed(self.entries.values()) if entry.may_be_undone]
 
@@ -459,12 +460,12 @@ class Ledger:
         return Receipt((*lines, *holds), final=False, is_preview=True, begins_anew=begins_anew)
 
 
-def _expected(entry: Entry, choice: UndoChoice, *, finishes_first: bool) -> ev.ReceiptLine:
+def _expected(entry: EffectEntry, choice: UndoChoice, *, finishes_first: bool) -> ev.ReceiptLine:
     line = _expected_line(entry, choice, finishes_first=finishes_first)
     return replace(line, arguments=entry.arguments)
 
 
-def _expected_line(entry: Entry, choice: UndoChoice, *, finishes_first: bool) -> ev.ReceiptLine:
+def _expected_line(entry: EffectEntry, choice: UndoChoice, *, finishes_first: bool) -> ev.ReceiptLine:
     call = entry.call
     if call.undo == "done":
         return entry.line
@@ -490,9 +491,9 @@ def _expected_line(entry: Entry, choice: UndoChoice, *, finishes_first: bool) ->
     return entry.line
 
 
-def ledger_of(records: Iterable[ev.Recorded]) -> Ledger:
+def ledger_of(records: Iterable[ev.Recorded]) -> EffectLedger:
     """The ledger of a whole journal."""
-    ledger = Ledger()
+    ledger = EffectLedger()
     for record in records:
         ledger.apply(record)
     return ledger

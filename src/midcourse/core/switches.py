@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from midcourse.core.allowed import did_you_mean
+from midcourse.core.choices import did_you_mean
 from midcourse.core.ids import CommandId, Position, SessionId, SwitchId
 from midcourse.core.tenants import check_tenant, tenant_of
 from midcourse.core.terms import check_labels

@@ -8,15 +8,15 @@ from midcourse.core import commands as cmd
 from midcourse.core.codec import JSON
 from midcourse.core.commands import Behaviour
 from midcourse.core.effects import UndoChoice
-from midcourse.core.endings import asks_nothing
 from midcourse.core.events import AskOpened, Recorded, Verdict
 from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.ids import AskId, CommandId, MessageId, PauseId, Position, SessionId
 from midcourse.core.inspection import Inspection
 from midcourse.core.interventions import Intervention
+from midcourse.core.missing_results import asks_nothing
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Level, Reply
-from midcourse.core.requests import answer_value, check_command_id
+from midcourse.core.request_checks import answer_value, check_command_id
 from midcourse.core.session import ENDED, OpenAsk, Session, Status
 from midcourse.core.signals import Signals
 from midcourse.handle.transport import Transport

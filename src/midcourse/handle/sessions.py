@@ -3,16 +3,16 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from midcourse.core.artifacts import Artifact
 from midcourse.core.audit import Audited
 from midcourse.core.bulk import BulkOutcome, BulkVerb
-from midcourse.core.inbox import HandOver, Inbox, InboxAsk
 from midcourse.core.interventions import LabelFilter, LabelledAlarm
-from midcourse.core.policy.restraint import Batch
 from midcourse.core.switches import Released, Scope, SwitchPreview, SwitchReport
 from midcourse.core.tenants import DEFAULT
 from midcourse.core.terms import Terms
 from midcourse.handle.session import SessionHandle
+from midcourse.people.inbox_rules import HandOver, Inbox, InboxAsk
+from midcourse.policy.artifacts import Artifact
+from midcourse.policy.restraint import Batch
 from midcourse.ports.store import Head
 
 T_co = TypeVar("T_co", covariant=True)

@@ -25,7 +25,7 @@ class Projection(Protocol):
         ...
 
 
-class Board(Protocol):
+class ViewBoard(Protocol):
     """Where a view is put up: a text under a name. Everything is called on one event loop."""
 
     @property

@@ -16,10 +16,10 @@ from midcourse.core.ids import SessionId
 from midcourse.core.session import Session
 from midcourse.errors import MidcourseError, StoreUnavailable
 from midcourse.ports.clock import Clock
-from midcourse.ports.projection import Board
+from midcourse.ports.projection import ViewBoard
 from midcourse.ports.store import Store
 from midcourse.projections.document import Document
-from midcourse.runtime.loading import content_of, read_events
+from midcourse.runtime.session_loader import content_of, read_events
 
 log = logging.getLogger("midcourse")
 
@@ -52,7 +52,7 @@ def seconds_kept(session: Session, now: float) -> float | None:
 class Checkpoints:
     """Puts the sessions it is told of on a board."""
 
-    def __init__(self, store: Store, clock: Clock, board: Board) -> None:
+    def __init__(self, store: Store, clock: Clock, board: ViewBoard) -> None:
         self._store = store
         self._clock = clock
         self._board = board

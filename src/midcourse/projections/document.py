@@ -27,7 +27,7 @@ DEPTH: Final = 20
 Role = Literal["user", "assistant"]
 
 
-class Said(msgspec.Struct, omit_defaults=True):
+class DocumentMessage(msgspec.Struct, omit_defaults=True):
     """One entry of the conversation. ``ask`` names the ask that it is, or that it answers."""
 
     role: Role
@@ -40,7 +40,7 @@ class Said(msgspec.Struct, omit_defaults=True):
     state: str = ""
 
 
-class Called(msgspec.Struct, omit_defaults=True):
+class DocumentCall(msgspec.Struct, omit_defaults=True):
     """One tool call, or one child, of the turn."""
 
     step: StepId
@@ -55,7 +55,7 @@ class Called(msgspec.Struct, omit_defaults=True):
     detail: str = ""
 
 
-class Asked(msgspec.Struct, omit_defaults=True):
+class DocumentAsk(msgspec.Struct, omit_defaults=True):
     """An ask that can still be answered."""
 
     ask_id: str
@@ -75,11 +75,11 @@ class Readable(msgspec.Struct, kw_only=True):
     agent_name: str
     status: str
     interrupt_reason: str | None
-    asks: list[Asked]
+    asks: list[DocumentAsk]
     goal: str
     turn: int
-    conversation_history: list[Said]
-    tool_call_stack: list[Called]
+    conversation_history: list[DocumentMessage]
+    tool_call_stack: list[DocumentCall]
     history: list[Any]
     left_out: dict[str, int]
     pause: dict[str, str] | None
@@ -96,12 +96,12 @@ class Document:
     def __init__(self, session_id: SessionId) -> None:
         self.session: Session | None = None
         self._id = session_id
-        self._said: deque[tuple[float, Said]] = deque(maxlen=KEPT)
-        self._speaking: dict[StepId, Said] = {}
-        self._asking: dict[AskId, Said] = {}
+        self._said: deque[tuple[float, DocumentMessage]] = deque(maxlen=KEPT)
+        self._speaking: dict[StepId, DocumentMessage] = {}
+        self._asking: dict[AskId, DocumentMessage] = {}
         self._asked_at: dict[AskId, Position] = {}
         self._approving: dict[AskId, StepId] = {}
-        self._calls: dict[StepId, Called] = {}
+        self._calls: dict[StepId, DocumentCall] = {}
         self._history: deque[Any] = deque(maxlen=KEPT)
         self._left_out = {"conversation_history": 0, "tool_call_stack": 0, "history": 0}
 
@@ -131,7 +131,9 @@ class Document:
         match event:
             case ev.StepBegun(kind="model"):
                 if event.step not in self._speaking:
-                    self._speaking[event.step] = self._say(Said("assistant", "", _time(at), session.turn), at)
+                    self._speaking[event.step] = self._say(
+                        DocumentMessage("assistant", "", _time(at), session.turn), at
+                    )
                 self._speaking[event.step].state = "streaming"
             case ev.SegmentWritten():
                 if said := self._speaking.get(event.step):
@@ -152,7 +154,9 @@ class Document:
                     if step in self._calls:
                         self._calls[step].state = "lost"
             case ev.AskOpened():
-                asking = Said("assistant", event.prompt, _time(at), session.turn, ask=event.ask, state="asking")
+                asking = DocumentMessage(
+                    "assistant", event.prompt, _time(at), session.turn, ask=event.ask, state="asking"
+                )
                 self._asking[event.ask] = self._say(asking, at)
                 self._asked_at[event.ask] = recorded.position
                 if event.covers:
@@ -168,7 +172,7 @@ class Document:
             case _:
                 pass
 
-    def _say(self, said: Said, at: float) -> Said:
+    def _say(self, said: DocumentMessage, at: float) -> DocumentMessage:
         self._count("conversation_history", self._said)
         self._said.append((at, said))
         return said
@@ -188,10 +192,10 @@ class Document:
     def _returned(self, result: Value, at: float, turn: int) -> None:
         """What the agent returned, unless it is what it has said last."""
         value = _plain(result)
-        text = value if isinstance(value, str) else "" if value is None else _spelled(value)
+        text = value if isinstance(value, str) else "" if value is None else _as_text(value)
         last = next((said.text for _, said in reversed(self._said) if said.role == "assistant"), None)
         if text and text != last:
-            self._say(Said("assistant", text, _time(at), turn, state="result"), at)
+            self._say(DocumentMessage("assistant", text, _time(at), turn, state="result"), at)
 
     def _answered(self, event: ev.AskAnswered | ev.AskClosed, at: float, turn: int) -> None:
         asking = self._asking.pop(event.ask, None)
@@ -207,8 +211,8 @@ class Document:
         if asking is not None:
             asking.state = "answered"
         value = _plain(event.value)
-        text = value if isinstance(value, str) else _spelled(value)
-        self._say(Said("user", text, _time(at), turn, by=event.by, ask=event.ask), at)
+        text = value if isinstance(value, str) else _as_text(value)
+        self._say(DocumentMessage("user", text, _time(at), turn, by=event.by, ask=event.ask), at)
 
     def _wait_for_approval(self, event: ev.AskOpened, at: float) -> None:
         """Show a call that has not begun. Its arguments are in the question, and nowhere else."""
@@ -216,7 +220,7 @@ class Document:
         wanted = wanted_by(event.prompt)
         self._approving[event.ask] = step
         self._push(
-            Called(
+            DocumentCall(
                 step=step,
                 name=step.partition("/")[2].rpartition(">")[2].partition("#")[0],
                 arguments="" if wanted is None else shown(wanted.arguments),
@@ -228,7 +232,7 @@ class Document:
 
     def _call(self, event: ev.StepBegun, at: float) -> None:
         self._push(
-            Called(
+            DocumentCall(
                 step=event.step,
                 name=event.name,
                 arguments=event.arguments,
@@ -239,7 +243,7 @@ class Document:
             )
         )
 
-    def _push(self, call: Called) -> None:
+    def _push(self, call: DocumentCall) -> None:
         self._calls.pop(call.step, None)  # tried again it is the newest
         if len(self._calls) >= KEPT:
             oldest = next((step for step, one in self._calls.items() if one.ended_at), None)
@@ -292,10 +296,10 @@ class Document:
         )
         return msgspec.json.format(msgspec.json.encode(document), indent=2)
 
-    def _conversation(self, session: Session) -> tuple[list[Said], dict[str, int]]:
+    def _conversation(self, session: Session) -> tuple[list[DocumentMessage], dict[str, int]]:
         """What people told the session, as it stands now, and what the agent said, in the order of time."""
         told = [
-            (one.at, Said("user", one.text, _time(one.at), one.turn, by=one.by, level=one.level))
+            (one.at, DocumentMessage("user", one.text, _time(one.at), one.turn, by=one.by, level=one.level))
             for one in session.said
             if one.text
         ]
@@ -304,9 +308,9 @@ class Document:
         missing = self._left_out["conversation_history"] + len(everything) - len(kept)
         return kept, {**self._left_out, "conversation_history": missing}
 
-    def _ask(self, ask: OpenAsk) -> Asked:
+    def _ask(self, ask: OpenAsk) -> DocumentAsk:
         then: Any = ask.on_expiry if ask.default is None else {"answer": shown(_plain(ask.default))}
-        return Asked(
+        return DocumentAsk(
             ask_id=ask.id,
             checkpoint_id=checkpoint_id(self._id, self._asked_at.get(ask.id, Position(0))),
             reason=ask.reason,
@@ -340,8 +344,8 @@ _ENDS: Final[Mapping[type[_End], str]] = {
 }
 
 
-def _ask_of_child(ask: ChildAsk) -> Asked:
-    return Asked(
+def _ask_of_child(ask: ChildAsk) -> DocumentAsk:
+    return DocumentAsk(
         ask_id=f"{ask.child}/{ask.ask}", reason=ask.reason, prompt=shown(ask.prompt), opened_at=_time(ask.since)
     )
 
@@ -361,7 +365,7 @@ def _plain(value: Value) -> Any:
     return None if value == NOTHING else decode(value.raw)
 
 
-def _spelled(value: object) -> str:
+def _as_text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-from midcourse.errors import InvalidInput, StoreUnavailable, words_of
+from midcourse.errors import InvalidInput, StoreUnavailable, describe
 
 KINDS = "Use redis://host:6379/0, rediss://… (TLS), or unix:///path/to/socket."
 
@@ -44,7 +44,7 @@ class RedisBoard:
         try:
             await self._client.set(key, content, px=None if seconds is None else max(1, round(1000 * seconds)))
         except self._errors as error:
-            words = (words_of(error) or type(error).__name__).rstrip(".")
+            words = (describe(error) or type(error).__name__).rstrip(".")
             raise StoreUnavailable(f"Redis at {self.name} does not take it ({words}).") from error
 
     async def close(self) -> None:

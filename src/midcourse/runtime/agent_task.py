@@ -15,8 +15,8 @@ from midcourse.errors import (
     InterruptRequested,
     MidcourseError,
     StepError,
+    describe,
     without_path,
-    words_of,
 )
 from midcourse.ports.clock import Clock
 from midcourse.runtime.calls import enter
@@ -25,7 +25,7 @@ from midcourse.runtime.gate import Gate
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class AgentReturned:
     """The agent returned; its result, its last state and what its history has grown by are encoded."""
 
     result: bytes
@@ -34,7 +34,7 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class AgentFailed:
     """The agent cannot go on; ``step`` is what a resume tries again."""
 
     code: str
@@ -44,7 +44,7 @@ class Failed:
 
 log = logging.getLogger("midcourse")
 
-Ending = Returned | Failed | Interrupt
+Ending = AgentReturned | AgentFailed | Interrupt
 
 
 class AgentTask:
@@ -60,7 +60,7 @@ class AgentTask:
         self._moved = moved
         self._task: asyncio.Task[None] | None = None
         self._takedown: asyncio.Task[None] | None = None
-        gate.torn = True  # until an agent runs there is nobody who could begin a call
+        gate.interrupted = True  # until an agent runs there is nobody who could begin a call
 
     @property
     def is_alive(self) -> bool:
@@ -83,7 +83,7 @@ class AgentTask:
         task_name: str,
     ) -> None:
         """Run the agent's function. On the agent's loop."""
-        self._gate.torn = False
+        self._gate.interrupted = False
         self.overdue = False
         self._task = asyncio.get_running_loop().create_task(self._run(name, agent, state, grown), name=task_name)
 
@@ -97,17 +97,17 @@ class AgentTask:
         enter(None)
         try:
             result = encode(await agent(), what=f"The result of agent '{name}'")
-            self.end_with(Returned(result, encode(state(), what=f"run.state of agent '{name}'"), grown()))
+            self.end_with(AgentReturned(result, encode(state(), what=f"run.state of agent '{name}'"), grown()))
         except Interrupt as interrupt:
             self.end_with(interrupt)
         except BaseException as error:  # noqa: BLE001 - stops and failures are told apart here, once
-            if not (self._gate.torn and _is_stop(error)):
+            if not (self._gate.interrupted and _is_stop(error)):
                 self.error = error
                 log.info("agent '%s' failed\n%s", name, _place(error))
                 self.end_with(_failure(name, error))
         finally:
             self._task = None
-            self._gate.tear()  # what the agent left waiting at the gate must not begin without it
+            self._gate.interrupt()  # what the agent left waiting at the gate must not begin without it
             self._moved()
 
     def end_with(self, ending: Ending) -> None:
@@ -115,7 +115,7 @@ class AgentTask:
         if self.ending is None:
             self.ending = ending
 
-    def fail_at_gate(self, failure: Failed) -> None:
+    def fail_at_gate(self, failure: AgentFailed) -> None:
         """Fail without giving the agent a chance to catch it and continue along another path."""
         self.end_with(failure)
         self.take_down()
@@ -130,7 +130,7 @@ class AgentTask:
         try:
             if self.is_in_its_own_code:
                 task.cancel()
-            self._gate.tear()
+            self._gate.interrupt()
             await wait(self._clock, {task}, self._cleanup)
             while not task.done():
                 self.overdue = True
@@ -163,7 +163,7 @@ def _is_stop(error: BaseException) -> bool:
     return isinstance(error, InterruptRequested | asyncio.CancelledError)
 
 
-def _failure(name: str, error: BaseException) -> Failed:
+def _failure(name: str, error: BaseException) -> AgentFailed:
     while isinstance(error, BaseExceptionGroup):  # a group is told by the first thing in it that is no stop
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
         error = next((one for one in inner if not _is_stop(one)), inner[0])
@@ -171,15 +171,15 @@ def _failure(name: str, error: BaseException) -> Failed:
         case StepError():
             # A result that could not be encoded is never tried again, so a resume does not mend it.
             code = "unencodable" if error.kind == "Unencodable" else error.code
-            return Failed(code, error.message, StepId(error.step))
+            return AgentFailed(code, error.message, StepId(error.step))
         case AskExpired(fields={"step": str(step)}):
-            return Failed(error.code, error.message, StepId(step))
+            return AgentFailed(error.code, error.message, StepId(step))
         case MidcourseError():
-            return Failed(error.code, without_path(error))
+            return AgentFailed(error.code, without_path(error))
         case asyncio.CancelledError() | InterruptRequested():
-            return Failed(
+            return AgentFailed(
                 "agent_cancelled", f"Agent '{name}' cancelled itself. Resume to try again from its last step."
             )
         case _:
-            words = without_secrets(words_of(error))
-            return Failed("agent_error", f"Agent '{name}' raised {type(error).__name__}: {words}")
+            words = without_secrets(describe(error))
+            return AgentFailed("agent_error", f"Agent '{name}' raised {type(error).__name__}: {words}")

@@ -23,14 +23,14 @@ IN_THREAD: Final = (
 
 
 @dataclass(slots=True, eq=False)
-class AskedToEnd:
+class CancelFlag:
     """A flag that a thread polls while the driver's thread sets it: one attribute is enough, and costs nothing."""
 
     yes: bool = False
 
 
 @dataclass(slots=True, eq=False)
-class Spent:
+class CallCost:
     """What a call has cost so far, as its body tells: all that is known of it if the call is cut."""
 
     cost: float | None = None
@@ -38,7 +38,7 @@ class Spent:
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class CallInFlight:
     """An attempt that has passed the gate. Streams keep the tail that is not a durable segment yet."""
 
     step: StepId
@@ -53,8 +53,8 @@ class Call:
     way: Continues = ""
     continues: Continues | None = None
     answers: "tuple[Value, ...]" = ()
-    asked_to_end: AskedToEnd = field(default_factory=AskedToEnd)
-    spent: Spent = field(default_factory=Spent)
+    asked_to_end: CancelFlag = field(default_factory=CancelFlag)
+    spent: CallCost = field(default_factory=CallCost)
     task: "asyncio.Task[None] | None" = None
     in_thread: bool = False
     is_setting_going: bool = False
@@ -116,7 +116,7 @@ class Call:
 
 
 @dataclass(slots=True, eq=False)
-class Ended:
+class CallEnd:
     """How an attempt ended: stopped, by an error, by an interrupt, or with a result.
 
     ``returned``: its function did, whatever became of the result.
@@ -151,14 +151,14 @@ class CurrentCall:
     """What the attempt before had said, if this one goes on from there: ``way`` says how."""
     answers: tuple[object, ...] = ()
     """What people answered to each ``Interrupt`` that this call has raised so far."""
-    asked_to_end: AskedToEnd = field(default_factory=AskedToEnd, repr=False)
-    spent: Spent = field(default_factory=Spent, repr=False)
+    asked_to_end: CancelFlag = field(default_factory=CancelFlag, repr=False)
+    spent: CallCost = field(default_factory=CallCost, repr=False)
     prices: Prices = field(default_factory=dict[str, Price], repr=False)
     """What models cost that are on no price list, as it was declared here."""
     afford: Callable[[float], None] = field(default=_affords_all, repr=False)
     usual_output: int = 0
     """Tokens that a model's answer has in this session, on average of the last few."""
-    live: Call | None = field(default=None, repr=False)
+    live: CallInFlight | None = field(default=None, repr=False)
 
     def spend(self, cost: float | None, tokens: int | None = None) -> None:
         """Say what this call has cost so far, in all; None: nobody knows. A cut is charged with what was said last.

@@ -10,10 +10,10 @@ from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.errors import MidcourseError, Refused, SessionNotFound
 from midcourse.ports.store import Head, Store
+from midcourse.runtime.context import SessionTree
 from midcourse.runtime.gate import LETS_RUN, Gate
 from midcourse.runtime.journal import Journal
-from midcourse.runtime.loading import load
-from midcourse.runtime.surroundings import Tree
+from midcourse.runtime.session_loader import load
 
 log = logging.getLogger("midcourse")
 
@@ -35,7 +35,7 @@ def passed_on_id(child: SessionId, what: str) -> CommandId:
 class Children:
     """The children of one session, while it is being stopped. On the agent's loop."""
 
-    def __init__(self, journal: Journal, gate: Gate, tree: Tree, *, moved: Callable[[], None]) -> None:
+    def __init__(self, journal: Journal, gate: Gate, tree: SessionTree, *, moved: Callable[[], None]) -> None:
         self.unreached: set[SessionId] = set()
         self._journal = journal
         self._gate = gate
@@ -95,7 +95,7 @@ class Children:
         session = self._journal.session
         try:
             for child in await self._tree.reopened(session):
-                await self._tree.set_going(child, session.id, again=False)
+                await self._tree.start_child(child, session.id, again=False)
         except MidcourseError as error:
             self._released = -1
             log.warning("session %s: a child may still be paused with it: %s", session.id, error)
@@ -111,7 +111,7 @@ class Children:
                 stopping = reply.level == "stopping" or reply.finishes_first
                 if reply.unreachable_since is not None:
                     self.unreached.add(child)
-            self.unreached.update((await self._tree.glance(child)).unreached)  # what it could not reach itself
+            self.unreached.update((await self._tree.look_up(child)).unreached)  # what it could not reach itself
         except Refused as refused:
             # It has ended, or is being stopped by somebody else; but what a kill switch holds is an operator's to end.
             # A halted child takes no pause: it would go on once the switch is lifted, so it counts as not reached.

@@ -12,14 +12,14 @@ from midcourse.core.receipt import begins_anew
 from midcourse.core.session import Message, Status
 from midcourse.core.turns import closed, next_turn
 from midcourse.errors import MidcourseError
-from midcourse.runtime.agent_task import AgentTask, Failed, Returned
+from midcourse.runtime.agent_task import AgentFailed, AgentReturned, AgentTask
 from midcourse.runtime.children import Children
+from midcourse.runtime.context import RuntimeContext
 from midcourse.runtime.deadlines import Deadlines
 from midcourse.runtime.gate import LETS_RUN, Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.parking import Parking
 from midcourse.runtime.rollback import Rollback
-from midcourse.runtime.surroundings import Surroundings
 
 
 class Conclusion:
@@ -30,7 +30,7 @@ class Conclusion:
         journal: Journal,
         gate: Gate,
         task: AgentTask,
-        ctx: Surroundings,
+        ctx: RuntimeContext,
         *,
         children: Children,
         rollback: Rollback,
@@ -55,7 +55,7 @@ class Conclusion:
 
     def note_return(self) -> None:
         """What is said from now on comes after the agent's end."""
-        if self._heard is None and isinstance(self._task.ending, Returned):
+        if self._heard is None and isinstance(self._task.ending, AgentReturned):
             self._heard = len(self._journal.session.messages)
 
     def finish_pause(self) -> None:
@@ -85,7 +85,7 @@ class Conclusion:
         if self._rolls_back(cancel.undo):
             return
         unreached = tuple(sorted(self._children.unreached))
-        receipt = self._rollback.told(cancel.receipt.values())
+        receipt = self._rollback.receipt_lines(cancel.receipt.values())
         ended = ev.SessionCancelled(receipt=receipt, unreached=unreached)
         if begins_anew(self._journal.session):
             self._parking.leaving = self._ctx.loop.create_task(self._restart(ended, self._journal.session.position))
@@ -98,7 +98,7 @@ class Conclusion:
             new = await self._ctx.tree.restart(self._journal.session)
         except MidcourseError as error:
             self._parking.leaving = None
-            self._journal.give_up(error)  # it is taken again, and tries again
+            self._journal.fail(error)  # it is taken again, and tries again
             self._react()
         else:
             self._parking.let_go(replace(ended, restarted_as=new), seen=seen)  # unless something was decided meanwhile
@@ -107,7 +107,7 @@ class Conclusion:
         """A session that had ended is rolled back."""
         undo = self._journal.session.undo
         if undo is not None and not undo.done and not self._rolls_back("all"):
-            self._parking.let_go(ev.UndoFinished(receipt=self._rollback.told(undo.receipt.values())))
+            self._parking.let_go(ev.UndoFinished(receipt=self._rollback.receipt_lines(undo.receipt.values())))
 
     def _rolls_back(self, choice: UndoChoice) -> bool:
         """Whether something is still being rolled back, here or (let go of) by a process that has the tools."""
@@ -125,7 +125,7 @@ class Conclusion:
             self._rollback.start(choice)
         return True
 
-    def fail(self, failure: Failed) -> None:
+    def fail(self, failure: AgentFailed) -> None:
         """Journal the failure, once nothing of the session runs."""
         if self._gate.has_calls or self._task.is_alive:  # what is in flight ends by itself; its result is kept
             return
@@ -145,16 +145,16 @@ class Conclusion:
                 return
         self._parking.let_go(*ended, blobs=blobs)
 
-    def complete(self, returned: Returned) -> None:
+    def complete(self, returned: AgentReturned) -> None:
         """End the turn with the agent's result, once what it held has been released."""
         if self._rollback.problem:
             words = f"What the session holds could not be let go: {self._rollback.problem}"
-            self._task.ending = Failed("release_failed", words)
+            self._task.ending = AgentFailed("release_failed", words)
             self._react_soon()
         elif self._rollback.has_released():
             self._complete(returned)
 
-    def _complete(self, returned: Returned) -> None:
+    def _complete(self, returned: AgentReturned) -> None:
         result, blob = value_of(returned.result)
         state, another = value_of(returned.state)
         history, third = (NOTHING, None) if returned.grown is None else value_of(returned.grown)

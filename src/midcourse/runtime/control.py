@@ -9,7 +9,6 @@ from typing import get_args
 from midcourse.core import commands as cmd
 from midcourse.core.audit import made
 from midcourse.core.commands import AnyCommand, Role, check_command, decode_command, encode_command
-from midcourse.core.endings import no_such_position
 from midcourse.core.events import (
     AskAnswered,
     AskClosed,
@@ -23,6 +22,7 @@ from midcourse.core.events import (
 from midcourse.core.fold import damaged_journal, first
 from midcourse.core.ids import AskId, Position, SessionId, again_id
 from midcourse.core.inspection import Inspection
+from midcourse.core.missing_results import no_such_position
 from midcourse.core.pauses import finishes_first
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, LIVE, Session, Status
@@ -38,16 +38,16 @@ from midcourse.errors import (
 from midcourse.ports.bus import Delta, Wake, Watch
 from midcourse.ports.shelves import goes_with
 from midcourse.ports.store import Creation, InboxRow
+from midcourse.runtime.active_switches import halt_of
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.children import parent_name, passed_on_id
 from midcourse.runtime.clock import wait as wait_for
+from midcourse.runtime.command_outcome import CommandOutcome, decode_outcome, raise_if_refused
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import REMOTE_SECONDS, Watcher
-from midcourse.runtime.history import forked, inspect
 from midcourse.runtime.journal import head_of
-from midcourse.runtime.loading import load, read_events
-from midcourse.runtime.outcomes import Outcome, decode_outcome, raise_if_refused
-from midcourse.runtime.standing import halt_of
+from midcourse.runtime.session_loader import load, read_events
+from midcourse.runtime.time_travel import forked, inspect
 from midcourse.runtime.worker import Worker
 
 _LEAST_PATIENCE = 0.25
@@ -84,13 +84,13 @@ class Control:
         check_command(command)
         if until not in get_args(Level):
             raise InvalidInput(f"until is {until!r}; it is one of {', '.join(get_args(Level))}.", field="until")
-        unwritten = self.worker.unwritten
-        place, earlier = unwritten.place(), unwritten.owed(session_id)
+        unwritten = self.worker.failed_writes
+        place, earlier = unwritten.place(), unwritten.deferred(session_id)
         driver = self._driver_to_shut(session_id, command)
         # Without a driver because an earlier write failed: nothing of it runs, and nothing begins before this is put.
         holds = driver is not None or (isinstance(command, STOP_COMMANDS) and self.worker.has_given_up(session_id))
         if holds:
-            unwritten.owe(session_id, command)  # whoever drives it until this is written
+            unwritten.defer(session_id, command)  # whoever drives it until this is written
         if driver is not None:
             driver.shut()  # the stop does not wait for the disk
         # In a task of its own: the gate stays shut until the stop is decided, whoever gives up waiting for the answer.
@@ -136,10 +136,10 @@ class Control:
                 status = (await worker.must_exist(session_id)).head.status
             lifts = command.role == "operate" and isinstance(command, cmd.Lift | cmd.Resume)
             # Whatever its head says: the halt may lie in the inbox. The record of its switch is older than that.
-            if lifts and await worker.standing.glance():
+            if lifts and await worker.standing.recent():
                 await self._check_standing(session_id, command)
-            await worker.unwritten.pay(session_id, earlier)
-            if not isinstance(command, STOP_COMMANDS) and worker.unwritten.has_answered_since(session_id, place):
+            await worker.failed_writes.flush(session_id, earlier)
+            if not isinstance(command, STOP_COMMANDS) and worker.failed_writes.has_answered_since(session_id, place):
                 raise StoreUnavailable(
                     f"Cannot {cmd.phrase(command)} session '{session_id}': it was stopped after this was sent, and "
                     "before the store could take it. Nothing was stored. Send it again if the session is to continue.",
@@ -148,9 +148,9 @@ class Control:
             content = encode_command(command)
             row = await worker.store.put(session_id, command.id, content, worker.clock.now())
             if holds:
-                worker.unwritten.paid(session_id, command.id)
-            worker.unwritten.written()
-            worker.unwritten.try_soon(session_id)
+                worker.failed_writes.forget_deferred(session_id, command.id)
+            worker.failed_writes.written()
+            worker.failed_writes.try_soon(session_id)
             # Equal commands may be spelled differently: what is left out as a default is a matter of identity.
             if row.content not in (content, b"") and decode_command(row.content) != command:
                 raise Refused(
@@ -166,19 +166,19 @@ class Control:
                     return await self._unanswered(session_id, row, patient=wait >= worker.settings.unreachable_after)
                 raise_if_refused(session_id, outcome)
                 # A switch may have been thrown between the look and the decision, which is journaled: no refusal.
-                halted = await self._halted_again(session_id) if lifts and await worker.standing.glance() else None
+                halted = await self._halted_again(session_id) if lifts and await worker.standing.recent() else None
                 return halted or await self._reply(session_id, outcome, watcher, until, deadline)
         except (StoreError, Damaged) as error:  # it cannot be written, or not even be read
             if not holds:
                 raise
-            if worker.unwritten.owes(session_id):  # another driver may have taken it since
+            if worker.failed_writes.has_deferred(session_id):  # another driver may have taken it since
                 driver = worker.driver(session_id) or driver
             return await self._stopped_all_the_same(session_id, driver, error, status)
 
     async def _halted_again(self, session_id: SessionId) -> Reply | None:
         """Halt a session that was released under a kill switch, and say how far that has got. None: nothing to halt."""
         session = await self.session(session_id)
-        switch = await self.worker.standing.over(session)
+        switch = await self.worker.standing.switch_over(session)
         if switch is None:
             return None
         halt = halt_of(switch, session)
@@ -189,7 +189,7 @@ class Control:
 
     async def _check_standing(self, session_id: SessionId, command: AnyCommand) -> None:
         """Refuse to lift a halt while a kill switch stands over the session."""
-        switch = await self.worker.standing.over(await self.session(session_id))
+        switch = await self.worker.standing.switch_over(await self.session(session_id))
         if switch is None:
             return
         raise Refused(
@@ -201,7 +201,9 @@ class Control:
             switch=switch.id,
         )
 
-    async def _outcome(self, session_id: SessionId, row: InboxRow, watcher: Watcher, wait: float) -> Outcome | None:
+    async def _outcome(
+        self, session_id: SessionId, row: InboxRow, watcher: Watcher, wait: float
+    ) -> CommandOutcome | None:
         """How the row was decided, by the owner or, without one, here. None: the owner is silent."""
         worker = self.worker
         deadline = worker.clock.monotonic() + wait
@@ -229,7 +231,7 @@ class Control:
                 return None
             await watcher.wait(min(left, 0.05))
 
-    async def _known_outcome(self, session_id: SessionId, row: InboxRow) -> Outcome | None:
+    async def _known_outcome(self, session_id: SessionId, row: InboxRow) -> CommandOutcome | None:
         known = await self.worker.store.row(session_id, row.id)
         return decode_outcome(known.outcome) if known is not None and known.outcome is not None else None
 
@@ -250,7 +252,7 @@ class Control:
     async def _reply(
         self,
         session_id: SessionId,
-        outcome: Outcome,
+        outcome: CommandOutcome,
         watcher: Watcher,
         until: Level,
         deadline: float,
@@ -300,7 +302,7 @@ class Control:
         if driver is None:
             return self._not_durable(session_id, None, status=status)
         worker = self.worker
-        driver.journal.give_up(error)
+        driver.journal.fail(error)
         driver.wake()
         deadline = worker.clock.monotonic() + worker.settings.cleanup
         with worker.fanout.watching(session_id) as watcher:
@@ -311,7 +313,7 @@ class Control:
     def _not_durable(
         self, session_id: SessionId, driver: Driver | None, level: Level | None = None, status: str = ""
     ) -> Reply:
-        self.worker.unwritten.answered(session_id)
+        self.worker.failed_writes.answered(session_id)
         running = () if driver is None else driver.running()
         known = status if driver is None else driver.journal.session.status.value
         return Reply(
@@ -335,13 +337,13 @@ class Control:
         """The stop has been decided or refused: the status alone says whether the gate is open."""
         is_refused = not sent.cancelled() and sent.exception() is not None  # the caller may have given up waiting
         if holds and is_refused:
-            self.worker.unwritten.paid(session_id, command.id)
+            self.worker.failed_writes.forget_deferred(session_id, command.id)
         if driver is not None:
             driver.unshut()
         if holds and (another := self.worker.driver(session_id)) is not None and another is not driver:
             another.wake()
 
-    async def bear(self, child: SessionId, agent: Agent[object], goal: str, parent: SessionId) -> None:
+    async def create_child(self, child: SessionId, agent: Agent[object], goal: str, parent: SessionId) -> None:
         """Create a child, queued and unowned, or find it as it is."""
         try:
             await self.worker.create(child, agent, goal, parent=parent)
@@ -349,7 +351,7 @@ class Control:
             if error.code != "session_exists":
                 raise
 
-    async def set_going(self, child: SessionId, parent: SessionId, *, again: bool) -> None:
+    async def start_child(self, child: SessionId, parent: SessionId, *, again: bool) -> None:
         """Start a queued child, lift what its parent had stopped it with, and try a failed one ``again``."""
         session = await self.session(child)
         by = parent_name(parent)
@@ -420,11 +422,11 @@ class Control:
         own = frozenset(session.children.values())
         return [head.id for head in live.values() if head.id not in own and not _is_below(head.id, session.id, live)]
 
-    async def glance(self, child: SessionId) -> Session:
+    async def look_up(self, child: SessionId) -> Session:
         """A session as it is, from memory if it is driven here."""
-        return self.glance_here(child) or await self.session(child)
+        return self.look_up_here(child) or await self.session(child)
 
-    def glance_here(self, session_id: SessionId) -> Session | None:
+    def look_up_here(self, session_id: SessionId) -> Session | None:
         """A session as it is, if it is driven here."""
         driver = self.worker.driver(session_id)
         return None if driver is None else driver.journal.session
@@ -432,12 +434,12 @@ class Control:
     def affords(self, session_id: SessionId, price: float) -> bool:
         """Whether a session and those above it can pay ``price``, as far as they are driven here; else they pause."""
         driver = self.worker.driver(session_id)
-        return driver is None or driver.purse.affords(price)
+        return driver is None or driver.session_budget.affords(price)
 
     def spent(self, session_id: SessionId) -> float | None:
         """Dollars that a session has spent, running calls included, if it is driven here."""
         driver = self.worker.driver(session_id)
-        return None if driver is None else driver.purse.spent
+        return None if driver is None else driver.session_budget.spent
 
     async def session(self, session_id: SessionId) -> Session:
         """The session as its journal tells it: what is durable, and nothing else.
@@ -458,7 +460,7 @@ class Control:
                 owned = await worker.must_exist(session_id)
                 if owned.head.status in ENDED:
                     return await self.session(session_id), None
-                if (damage := worker.unwritten.damage(session_id)) is not None:
+                if (damage := worker.failed_writes.damage(session_id)) is not None:
                     raise damage  # its end cannot be written, so it would be waited for without end
                 with worker.fanout.watching(session_id) as watcher:
                     await self._listen_to_owner(session_id, deltas=False)

@@ -7,10 +7,10 @@ from midcourse.core.effects import may_abort
 from midcourse.core.ids import StepId
 from midcourse.core.session import Status
 from midcourse.ports.clock import Clock, Timer
-from midcourse.runtime.calls import Call
+from midcourse.runtime.calls import CallInFlight
 from midcourse.runtime.children import Children
+from midcourse.runtime.command_inbox import CommandInbox
 from midcourse.runtime.gate import Gate
-from midcourse.runtime.inbox import Inbox
 from midcourse.runtime.journal import Journal
 
 AHEAD: Final = 1.0
@@ -21,7 +21,14 @@ class Deadlines:
     """The graces of one session's calls, what expires, and every timer of its driver. On the agent's loop."""
 
     def __init__(
-        self, journal: Journal, gate: Gate, inbox: Inbox, children: Children, clock: Clock, *, react: Callable[[], None]
+        self,
+        journal: Journal,
+        gate: Gate,
+        inbox: CommandInbox,
+        children: Children,
+        clock: Clock,
+        *,
+        react: Callable[[], None],
     ) -> None:
         self._journal = journal
         self._gate = gate
@@ -55,7 +62,7 @@ class Deadlines:
         if later:
             self.look_again("grace", min(later) - now)
 
-    def _deadline_of(self, call: Call) -> float | None:
+    def _deadline_of(self, call: CallInFlight) -> float | None:
         if call.cut:
             return 0.0
         if call.kind == "child":

@@ -14,38 +14,38 @@ from midcourse.core import events as ev
 from midcourse.core.codec import decode
 from midcourse.core.commands import AnyCommand, Intervene, encode_command
 from midcourse.core.ids import CommandId, SessionId, StepId
-from midcourse.core.pace import Pace
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError, StoreError, without_path
+from midcourse.policy.pace import Pace
 from midcourse.ports.sender import enter_agent
 from midcourse.ports.store import InboxRow
-from midcourse.runtime.agent_task import AgentTask, Failed, Returned
+from midcourse.runtime.active_switches import halt_of
+from midcourse.runtime.agent_task import AgentFailed, AgentReturned, AgentTask
 from midcourse.runtime.agents import Agent
-from midcourse.runtime.calls import Call
+from midcourse.runtime.call_recovery import CallRecovery
+from midcourse.runtime.calls import CallInFlight
 from midcourse.runtime.children import Children
+from midcourse.runtime.command_inbox import CommandInbox
+from midcourse.runtime.command_outcome import CommandOutcome
 from midcourse.runtime.conclusion import Conclusion
+from midcourse.runtime.context import RuntimeContext
 from midcourse.runtime.deadlines import Deadlines
 from midcourse.runtime.gate import LETS_RUN, Gate
-from midcourse.runtime.growing import load_history
-from midcourse.runtime.inbox import Inbox
 from midcourse.runtime.journal import Journal
-from midcourse.runtime.loading import content_of
-from midcourse.runtime.outcomes import Outcome
 from midcourse.runtime.parking import RESTS, Parking
-from midcourse.runtime.purse import Purse
 from midcourse.runtime.recovery import Recovery
 from midcourse.runtime.rollback import Rollback
 from midcourse.runtime.run import Run
-from midcourse.runtime.settling import Settling
-from midcourse.runtime.standing import halt_of
-from midcourse.runtime.starting import Starting, at_once
+from midcourse.runtime.run_history import load_run_history
+from midcourse.runtime.session_budget import SessionBudget
+from midcourse.runtime.session_loader import content_of
+from midcourse.runtime.session_start import SessionStart, at_once
 from midcourse.runtime.steps import Steps
-from midcourse.runtime.surroundings import Surroundings
-from midcourse.runtime.tools import Moved
-from midcourse.runtime.undoing import Undoing
+from midcourse.runtime.tools import AgentPlace
+from midcourse.runtime.undo import UndoRunner
 from midcourse.runtime.watchdog import Blocked, task_name
-from midcourse.runtime.world import World
+from midcourse.runtime.world_check import WorldCheck
 
 log = logging.getLogger("midcourse")
 
@@ -60,7 +60,7 @@ class Driver:
         self,
         journal: Journal,
         agent: Agent[object] | None,
-        around: Surroundings,
+        ctx: RuntimeContext,
         *,
         gone: Callable[["Driver"], None],
         unavailable: AgentUnavailable | None = None,
@@ -72,56 +72,56 @@ class Driver:
         self.journal = journal
         self.gate = Gate(
             journal,
-            is_fresh=around.is_fresh,
-            stood=self.react,
+            is_fresh=ctx.is_fresh,
+            on_wait=self.react,
             is_held=lambda: self._world.holds,
-            is_owed=lambda: around.owes(self.id),
+            is_owed=lambda: ctx.owes(self.id),
         )
         self._agent = agent
         self._unavailable = unavailable
-        self._around = around
+        self._ctx = ctx
         self._gone = gone
-        self._task = AgentTask(self.gate, around.clock, cleanup=around.settings.cleanup, moved=self.react)
-        self._inbox = Inbox(
+        self._task = AgentTask(self.gate, ctx.clock, cleanup=ctx.settings.cleanup, moved=self.react)
+        self._inbox = CommandInbox(
             journal,
             self.gate,
-            around.store,
+            ctx.store,
             running=self.running,
             decided=self.wake,
             unavailable=unavailable,
-            longest_correction=around.longest_correction,
+            longest_correction=ctx.longest_correction,
         )
         begins = sponsor.unless_stopped if sponsor else at_once if orphaned else None
-        self._starting = Starting(journal, around.admission, begins)
-        self._children = Children(journal, self.gate, around.tree, moved=self.react)
-        moved = Moved(journal.session.origin, agent.origin if agent is not None else "")
-        self._undoing = Undoing(journal, self.gate, around, moved)
-        self._settling = Settling(journal, self.gate, around, self._undoing, moved=self.react)
-        self._rollback = Rollback(journal, around, self._undoing, self._settling, moved=self.react)
-        self._world = World(journal, around, moved, is_cold=is_recovering)
-        self.purse = Purse(
+        self._starting = SessionStart(journal, ctx.admission, begins)
+        self._children = Children(journal, self.gate, ctx.tree, moved=self.react)
+        moved = AgentPlace(journal.session.origin, agent.origin if agent is not None else "")
+        self._undo_runner = UndoRunner(journal, self.gate, ctx, moved)
+        self._call_recovery = CallRecovery(journal, self.gate, ctx, self._undo_runner, moved=self.react)
+        self._rollback = Rollback(journal, ctx, self._undo_runner, self._call_recovery, moved=self.react)
+        self._world = WorldCheck(journal, ctx, moved, is_cold=is_recovering)
+        self.session_budget = SessionBudget(
             journal,
             self.gate,
-            around.tree,
+            ctx.tree,
             at_cap=self._inbox.stop_at_cap,
             with_parent=self._inbox.stop_with_parent,
         )
         self._steps = Steps(
             journal,
             self.gate,
-            around,
-            settling=self._settling,
+            ctx,
+            settling=self._call_recovery,
             moved=self.react,
             diverged=self._diverged,
-            purse=self.purse,
+            purse=self.session_budget,
         )
-        self._deadlines = Deadlines(journal, self.gate, self._inbox, self._children, around.clock, react=self.react)
+        self._deadlines = Deadlines(journal, self.gate, self._inbox, self._children, ctx.clock, react=self.react)
         self._parking = Parking(
             journal,
             self.gate,
             self._task,
             self._deadlines,
-            around,
+            ctx,
             settle=self.settle,
             left=self._end,
             react=self.react,
@@ -130,8 +130,8 @@ class Driver:
             journal,
             self.gate,
             self._task,
-            around,
-            settling=self._settling,
+            ctx,
+            settling=self._call_recovery,
             starting=self._starting,
             world=self._world,
             halted=self._is_halted,
@@ -142,7 +142,7 @@ class Driver:
             journal,
             self.gate,
             self._task,
-            around,
+            ctx,
             children=self._children,
             rollback=self._rollback,
             deadlines=self._deadlines,
@@ -155,7 +155,7 @@ class Driver:
         self._is_recovering = is_recovering
         self._is_clear = is_clear
         self._start_task: asyncio.Task[None] | None = None
-        self._last_run_call = around.clock.monotonic()
+        self._last_run_call = ctx.clock.monotonic()
         self._silence_told = False
 
     @property
@@ -165,7 +165,7 @@ class Driver:
 
     # ---- on any thread
 
-    async def settle(self, put: InboxRow | None = None) -> dict[CommandId, Outcome]:
+    async def settle(self, put: InboxRow | None = None) -> dict[CommandId, CommandOutcome]:
         """Decide every undecided command, in inbox order; return what was decided here, once it is durable.
 
         ``put``: the row that was just put, which saves reading if it is the only one.
@@ -177,7 +177,7 @@ class Driver:
         try:
             await self._inbox.settle()
         except MidcourseError as error:
-            self.journal.give_up(error)  # nothing was decided: it is taken again from what is durable
+            self.journal.fail(error)  # nothing was decided: it is taken again from what is durable
         finally:
             self._is_recovering = False
             self.wake()
@@ -193,18 +193,18 @@ class Driver:
     def running(self) -> tuple[RunningCall, ...]:
         """Everything of the session that has begun and has not ended. On any thread."""
         with self.journal.lock:
-            now = self._around.clock.monotonic()
+            now = self._ctx.clock.monotonic()
             calls = [call.running(now) for call in self.gate.begun.values()]
-            undos = self._undoing.running()
+            undos = self._undo_runner.running()
             calls.extend(undos)
             being_undone = {undo.step for undo in undos}
-            calls.extend(call for call in self._settling.running() if call.step not in being_undone)
+            calls.extend(call for call in self._call_recovery.running() if call.step not in being_undone)
             if self._task.is_in_its_own_code:
                 seconds = round(max(0.0, now - self._last_run_call), 3)
                 calls.append(RunningCall(StepId("agent"), "the agent's own code", "agent", 1, seconds))
             return tuple(calls)
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[CallInFlight]:
         """The calls that have begun and not ended. On any thread."""
         with self.journal.lock:
             return [] if self._over else list(self.gate.begun.values())
@@ -273,7 +273,7 @@ class Driver:
     def wake(self) -> None:
         """Have ``react`` run on the agent's loop. On any thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
-            self._around.loop.call_soon_threadsafe(self.react)
+            self._ctx.loop.call_soon_threadsafe(self.react)
 
     # ---- acting, on the agent's loop
 
@@ -286,43 +286,43 @@ class Driver:
             return
         self._conclusion.note_return()
         self._deadlines.meet()
-        self._settling.stir()
-        self.gate.freshen()
+        self._call_recovery.check_again()
+        self.gate.release_stale()
         self._deadlines.stop_calls()
         status = self.journal.session.status
         if status in ENDED:
             self._conclusion.finish_undo()
         elif status is Status.CANCELLING:
             self._conclusion.finish_cancel()
-        elif isinstance(self._task.ending, Failed) and status is not Status.HALTED:
+        elif isinstance(self._task.ending, AgentFailed) and status is not Status.HALTED:
             self._conclusion.fail(self._task.ending)
         elif status is Status.PAUSING:
             self._conclusion.finish_pause()
         elif status in LETS_RUN or status is Status.QUEUED:
-            self._go_on()
+            self._continue()
         elif status is Status.HALTED:
             self._children.have_stopped()  # a person may have resumed one while this session was paused
-        self._let_go_if_nothing_lives()
+        self._release_if_idle()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         """Running, as far as the session is concerned: start the agent, or let it pass the gate."""
         self._children.release_reopened()
         if isinstance(self._task.ending, Interrupt):
             interrupt, self._task.ending = self._task.ending, None
             if self._agent is not None and not self._agent.asks:
-                self.fail(Failed("may_not_ask", f"This agent may not ask anybody, and asked: {interrupt.prompt}"))
+                self.fail(AgentFailed("may_not_ask", f"This agent may not ask anybody, and asked: {interrupt.prompt}"))
                 self._soon(self.react)
                 return
             self._starting.ask_for_agent(interrupt)
         if self._unavailable is not None and self._task.ending is None:
-            self.fail(Failed(self._unavailable.code, self._unavailable.message))
+            self.fail(AgentFailed(self._unavailable.code, self._unavailable.message))
         if self._agent is None or self.gate.draining or not self._starting.is_let_in(self, self._agent):
             return
         if self._task.is_alive:
             self._recovery.check_world()
-            self.gate.look_again()
+            self.gate.release_waiters()
             if self.journal.session.asks:
-                self._soon(self._say_if_waiting)
+                self._soon(self._note_waiting)
         # Cold and waiting, it lies in the store until somebody answers: to start it would undo its parking.
         elif (
             self._task.ending is None
@@ -332,17 +332,17 @@ class Driver:
             and not self._recovery.settle_first()
         ):
             may = self._starting.may_start(self._agent)
-            if isinstance(may, Failed):
+            if isinstance(may, AgentFailed):
                 self.fail(may)
             elif may:
-                self._start_task = self._around.loop.create_task(self._start(self._agent))
+                self._start_task = self._ctx.loop.create_task(self._start(self._agent))
 
     def _soon(self, act: Callable[[], None]) -> None:
         """After those who were woken have had their chance to go on."""
-        loop = self._around.loop
+        loop = self._ctx.loop
         loop.call_soon(loop.call_soon, act)
 
-    def _say_if_waiting(self) -> None:
+    def _note_waiting(self) -> None:
         with self.journal.lock:
             session = self.journal.session
             # An ask that has just been answered is no longer open, although its path has not gone on yet.
@@ -353,7 +353,7 @@ class Driver:
     def react_to_rest(self) -> None:
         """Look whether the session has come to rest since."""
         if not self._over and self._parking.leaving is None and self.journal.broken is None:
-            self._let_go_if_nothing_lives()
+            self._release_if_idle()
 
     # ---- the agent
 
@@ -364,10 +364,10 @@ class Driver:
             self.react()
             return
         try:
-            state = decode(await content_of(self._around.store, self.journal.log.state))
-            history = await load_history(self._around.store, self.journal.log)
+            state = decode(await content_of(self._ctx.store, self.journal.log.state))
+            history = await load_run_history(self._ctx.store, self.journal.log)
         except MidcourseError as error:
-            self._task.end_with(Failed(error.code, without_path(error)))
+            self._task.end_with(AgentFailed(error.code, without_path(error)))
         else:
             if self.session.status is not Status.QUEUED and self.session.status not in LETS_RUN:
                 self._start_task = None  # stopped since: it is started when it goes on
@@ -382,13 +382,13 @@ class Driver:
                 self.journal,
                 self.gate,
                 self._steps,
-                clock=self._around.clock,
+                clock=self._ctx.clock,
                 state=state,
                 history=history,
                 may_ask=agent.asks,
                 retry=agent.retry,
                 touch=self.touch,
-                release=self._undoing.release,
+                release=self._undo_runner.release,
             )
             name = task_name(self.id, "agent")
             saved = (lambda: run.state, run.history.grown)
@@ -403,11 +403,11 @@ class Driver:
             self._is_clear = False
             return False
         try:
-            switch = await self._around.standing.over(self.session)
+            switch = await self._ctx.standing.switch_over(self.session)
             if switch is not None:
                 await self.obey(halt_of(switch, self.session))
         except MidcourseError as error:  # nobody knows whether it may begin: it is taken again
-            self.journal.give_up(error)
+            self.journal.fail(error)
             return True
         return switch is not None
 
@@ -417,7 +417,7 @@ class Driver:
         Raises:
             StoreError: it could not be written.
         """
-        await self._around.store.put(self.id, command.id, encode_command(command), self._around.clock.now())
+        await self._ctx.store.put(self.id, command.id, encode_command(command), self._ctx.clock.now())
         await self.settle()
 
     def unless_stopped(self, act: Callable[[], None]) -> bool:
@@ -428,17 +428,17 @@ class Driver:
             act()
             return True
 
-    def fail(self, failure: Failed) -> None:
+    def fail(self, failure: AgentFailed) -> None:
         """The session cannot go on; it says why once nothing of it runs."""
         self._task.end_with(failure)
         self._soon(self.react)
 
     def _diverged(self, error: Diverged) -> None:
-        self._task.fail_at_gate(Failed(error.code, error.message))
+        self._task.fail_at_gate(AgentFailed(error.code, error.message))
 
     def touch(self) -> None:
         """The agent made a ``run.*`` call: it can be paused there."""
-        self._last_run_call = self._around.clock.monotonic()
+        self._last_run_call = self._ctx.clock.monotonic()
         self._silence_told = False
 
     def name_as_blocking(self, blocked: Blocked) -> None:
@@ -450,10 +450,10 @@ class Driver:
     def name_if_silent(self) -> None:
         """Name an agent that has made no ``run.*`` call for long. Called now and then, on the control loop."""
         with self.journal.lock:
-            silent = self._around.clock.monotonic() - self._last_run_call
+            silent = self._ctx.clock.monotonic() - self._last_run_call
             if (
                 self._silence_told
-                or silent < self._around.settings.silent_after
+                or silent < self._ctx.settings.silent_after
                 or not self._task.is_in_its_own_code
                 or self.journal.session.status not in (Status.RUNNING, Status.PAUSING)
                 or self.journal.broken
@@ -469,7 +469,7 @@ class Driver:
 
     def drain(self, until: float) -> None:
         """Take the session out of memory at its next safe point; calls in flight may go on until then."""
-        self.gate.draining, self.gate.drain_until = True, self.journal.now + until - self._around.clock.now()
+        self.gate.draining, self.gate.drain_until = True, self.journal.now + until - self._ctx.clock.now()
         self.react()
 
     @property
@@ -478,17 +478,17 @@ class Driver:
         tasks = self._start_task is not None or self._recovery.task is not None
         return tasks or self.gate.has_calls or self._rollback.is_running
 
-    def _let_go_if_nothing_lives(self) -> None:
+    def _release_if_idle(self) -> None:
         """Park what has rested long enough, and let a session go once nothing of it is in memory."""
         self._world.note_rest()
         session = self.journal.session
         if session.status in RESTS:
-            self._around.admission.left(self.id)
+            self._ctx.admission.left(self.id)
         if self._is_busy:
             return
         if self._task.is_alive:
             self._parking.consider()
-        elif session.status in LETS_RUN and isinstance(self._task.ending, Returned):
+        elif session.status in LETS_RUN and isinstance(self._task.ending, AgentReturned):
             self._conclusion.complete(self._task.ending)
         elif session.status is not Status.HALTED or self._children.have_stopped():
             is_nobodys = self._agent is None and self._unavailable is None
@@ -506,6 +506,6 @@ class Driver:
 
     def _end(self) -> None:
         self._over = True
-        self._around.admission.left(self.id)
+        self._ctx.admission.left(self.id)
         self._deadlines.forget()
         self._gone(self)

@@ -115,7 +115,7 @@ class Fanout:
         for watcher in self._audience(session_id)[0]:
             watcher.poke()
 
-    def stir(self) -> None:
+    def wake_all(self) -> None:
         """Have every watcher in this process look again."""
         with self._lock:
             watchers = [one for some in self._watchers.values() for one in some]

@@ -11,7 +11,7 @@ from typing import Final
 from midcourse.core.ids import StepId
 from midcourse.core.session import Status
 from midcourse.errors import InterruptRequested
-from midcourse.runtime.calls import Call
+from midcourse.runtime.calls import CallInFlight
 from midcourse.runtime.journal import Journal
 
 LETS_RUN: Final = frozenset({Status.RUNNING, Status.WAITING})
@@ -25,22 +25,22 @@ class Gate:
         journal: Journal,
         *,
         is_fresh: Callable[[], bool],
-        stood: Callable[[], None],
+        on_wait: Callable[[], None],
         is_held: Callable[[], bool] = lambda: False,
         is_owed: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.begun: dict[StepId, Call] = {}
+        self.begun: dict[StepId, CallInFlight] = {}
         self.on_the_way: set[StepId] = set()
         self.settling: dict[StepId, str] = {}
         self.stops_on_the_way = 0
-        self.torn = False
+        self.interrupted = False
         self.draining = False
         self.drain_until = 0.0
         self._journal = journal
         self._is_fresh = is_fresh
         self._is_held = is_held
         self._is_owed = is_owed
-        self._stood = stood
+        self._on_wait = on_wait
         self._waiting: set[asyncio.Future[None]] = set()
         self._stale: set[asyncio.Future[None]] = set()
         self._asking: dict[StepId, asyncio.Future[None]] = {}
@@ -49,7 +49,7 @@ class Gate:
     @property
     def is_open(self) -> bool:
         """Whether a call may begin now. Look under the journal's lock, and pass in the same hold of it."""
-        return not self.torn and self.lets_calls_continue and not self._is_held()
+        return not self.interrupted and self.lets_calls_continue and not self._is_held()
 
     @property
     def lets_calls_continue(self) -> bool:
@@ -96,12 +96,12 @@ class Gate:
             InterruptRequested: the agent is being taken down.
         """
         while True:
-            if self.torn:
+            if self.interrupted:
                 raise InterruptRequested
             with self._journal.lock:
                 if self.is_open:
                     return
-            waiter = self._stand()
+            waiter = self._add_waiter()
             self._waiting.add(waiter)
             try:
                 await waiter
@@ -116,11 +116,11 @@ class Gate:
         Raises:
             InterruptRequested: the agent is being taken down.
         """
-        if self.torn:
+        if self.interrupted:
             raise InterruptRequested
         if (seconds is not None and seconds <= 0) or unless():
             return
-        waiter = self._stand()
+        waiter = self._add_waiter()
         self._delayed[waiter] = unless
         timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, _let_pass, waiter)
         try:
@@ -132,8 +132,8 @@ class Gate:
 
     async def until_fresh(self) -> None:
         """Until the inbox has been looked at since this process last stood still. Costs nothing when it did not."""
-        while not self._is_fresh() and not self.torn:
-            waiter = self._stand()
+        while not self._is_fresh() and not self.interrupted:
+            waiter = self._add_waiter()
             self._stale.add(waiter)
             try:
                 await waiter
@@ -146,28 +146,28 @@ class Gate:
         Raises:
             InterruptRequested: the agent is being taken down.
         """
-        if self.torn:
+        if self.interrupted:
             raise InterruptRequested
-        waiter = self._stand()
+        waiter = self._add_waiter()
         self._asking[step] = waiter
         try:
             await waiter
         finally:
             self._asking.pop(step, None)
 
-    def _stand(self) -> "asyncio.Future[None]":
+    def _add_waiter(self) -> "asyncio.Future[None]":
         """A place to wait at; that somebody stands there may be what a stop has been waiting for."""
         loop = asyncio.get_running_loop()
-        loop.call_soon(self._stood)
+        loop.call_soon(self._on_wait)
         return loop.create_future()
 
-    def freshen(self) -> None:
+    def release_stale(self) -> None:
         """Let those go on who waited for a look at the inbox, whatever the status. On the agent's loop."""
         if self._stale and self._is_fresh():
             for waiter in [waiter for waiter in self._stale if not waiter.done()]:
                 waiter.set_result(None)
 
-    def look_again(self) -> None:
+    def release_waiters(self) -> None:
         """Let those pass who can. On the agent's loop."""
         with self._journal.lock:
             passing = [waiter for waiter in self._waiting if not waiter.done()] if self.is_open else []
@@ -175,16 +175,16 @@ class Gate:
             waiter.set_result(None)
         for waiter in [waiter for waiter, is_over in self._delayed.items() if is_over()]:
             _let_pass(waiter)
-        self.freshen()
+        self.release_stale()
         asks = self._journal.log.asks
         for step, waiter in self._asking.items():
             record = asks.get(step)
             if not waiter.done() and (record is None or record.end):
                 waiter.set_result(None)
 
-    def tear(self) -> None:
+    def interrupt(self) -> None:
         """Take the agent down: everybody who waits, and whoever comes, gets the stop. On the agent's loop."""
-        self.torn = True
+        self.interrupted = True
         for waiter in [*self._waiting, *self._stale, *self._asking.values(), *self._delayed]:
             if not waiter.done():
                 waiter.set_exception(InterruptRequested())

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from midcourse.core.asks import NEED_APPROVAL, Wanted, wanted_by
+from midcourse.core.asks import NEED_APPROVAL, CallForApproval, wanted_by
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import Blob
 from midcourse.core.erasure import REASONS
@@ -34,17 +34,17 @@ from midcourse.core.events import (
 )
 from midcourse.core.fold import Fold, Row
 from midcourse.core.ids import Epoch, Position, StepId, checkpoint_id
-from midcourse.core.pace import USUAL, Pace
 from midcourse.core.session import ENDED, OpenAsk, Session, Status
 from midcourse.core.snapshot import encode_snapshot, is_due
 from midcourse.core.steps import StepLog
 from midcourse.errors import ImpossibleEvent, InboxNotEmpty, MidcourseError
+from midcourse.policy.pace import USUAL, Pace
 from midcourse.ports.clock import Clock
 from midcourse.ports.meter import UNMETERED, Meter
 from midcourse.ports.store import Append, AskHead, Deciding, Head, Store
-from midcourse.runtime.listing import is_listed, listed
-from midcourse.runtime.loading import Since
-from midcourse.runtime.turns import Turns
+from midcourse.runtime.deferred_calls import DeferredCalls
+from midcourse.runtime.session_loader import JournalGrowth
+from midcourse.runtime.shelf_index import is_listed, listed
 
 log = logging.getLogger("midcourse")
 
@@ -52,7 +52,7 @@ _SHOWN: Final = 200
 """Characters of a goal or a question that lists show."""
 _ARGUMENTS: Final = 1000
 """Characters of the arguments that a person is asked to approve, in the inbox."""
-NOTHING_SINCE: Final = Since()
+NOTHING_SINCE: Final = JournalGrowth()
 TURNS: Final = 3
 """Turns of the event loop from a step's end to the start of the agent's next one; the write comes in the one after."""
 
@@ -70,12 +70,12 @@ class Journal:
         state: Fold,
         epoch: Epoch,
         *,
-        turns: Turns,
+        turns: DeferredCalls,
         grown: Callable[[bool], None],
         broke: Callable[[MidcourseError], None],
         added: Callable[[Recorded], None],
         snapshot_size: int = 0,
-        since: Since = NOTHING_SINCE,
+        since: JournalGrowth = NOTHING_SINCE,
         pace: Pace = USUAL,
         meter: Meter = UNMETERED,
     ) -> None:
@@ -210,7 +210,7 @@ class Journal:
         if isinstance(event, StepFinished | StepFailed | StepRetrying | StepCut | StepAborted):
             self._count_call(event)
         if isinstance(event, AskOpened | AskAnswered | AskClosed):
-            self._tell_of_checkpoint(event, position)
+            self._notify_checkpoint(event, position)
         recorded = Recorded(position, at, event)
         if is_listed(event):
             self._list(recorded)
@@ -240,7 +240,7 @@ class Journal:
             most_tokens=self.pace.tokens,
         )
 
-    def _tell_of_checkpoint(self, event: AskOpened | AskAnswered | AskClosed, position: Position) -> None:
+    def _notify_checkpoint(self, event: AskOpened | AskAnswered | AskClosed, position: Position) -> None:
         """Where a session waits for a person, and goes on: what whoever reads the log looks for."""
         name = self._fold.session.id
         match event:
@@ -278,9 +278,9 @@ class Journal:
             self.meter.committed(self._clock.monotonic() - began)
             self._grown(holds_end)
         else:
-            self.give_up(error)
+            self.fail(error)
 
-    def give_up(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """Nothing more can be written: the owner stops, and the session goes on from what is durable."""
         with self.lock:
             if self.broken is not None:
@@ -313,7 +313,7 @@ class Journal:
 
         saved.add_done_callback(told)
 
-    async def let_go(self, *events: AnyEvent, blobs: tuple[Blob, ...] = (), seen: Position | None = None) -> bool:
+    async def release(self, *events: AnyEvent, blobs: tuple[Blob, ...] = (), seen: Position | None = None) -> bool:
         """Append ``events`` and release the session in one transaction. False: a command is undecided, decide it first.
 
         Or something has happened since the position that the caller has ``seen``: there may be another end now.
@@ -350,7 +350,7 @@ class Journal:
             self._stay()
             return False
         except MidcourseError as error:
-            self.give_up(error)
+            self.fail(error)
             raise
         with self.lock:
             for at, event, content in recorded:
@@ -415,7 +415,7 @@ def head_of(session: Session, digest: bytes, risk: float | None = None, *, owned
 
 def _ask_head(session: Session, ask: OpenAsk) -> AskHead:
     about = session.calls.get(ask.step)
-    wanted = (wanted_by(ask.prompt) if ask.reason == NEED_APPROVAL else None) or Wanted()
+    wanted = (wanted_by(ask.prompt) if ask.reason == NEED_APPROVAL else None) or CallForApproval()
     return AskHead(
         id=ask.id,
         reason=ask.reason,

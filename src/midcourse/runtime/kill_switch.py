@@ -31,9 +31,9 @@ from midcourse.core.tenants import tenant_of
 from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError, without_path
 from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Head, HeadQuery, every_head
+from midcourse.runtime.active_switches import covers, halt_of, switch_id
 from midcourse.runtime.control import Control
 from midcourse.runtime.driver import Driver
-from midcourse.runtime.standing import covers, halt_of, switch_id
 
 log = logging.getLogger("midcourse")
 
@@ -153,8 +153,8 @@ class KillSwitch:
         for driver in shut:
             session = driver.session
             if session.status in LIVE and session.status is not Status.HALTED:
-                self._worker.unwritten.owe(driver.id, halt_of(switch, session))
-                driver.journal.give_up(error)
+                self._worker.failed_writes.defer(driver.id, halt_of(switch, session))
+                driver.journal.fail(error)
 
     async def _known(self, switch: str) -> Switch | None:
         with contextlib.suppress(InvalidInput):
@@ -179,7 +179,7 @@ class KillSwitch:
         except StoreError:
             if not switch.stands:
                 raise
-            self._standing.hold(switch, entry)
+            self._standing.hold_unwritten(switch, entry)
             return False
         return True
 
@@ -213,7 +213,7 @@ class KillSwitch:
 
     async def reports(self, *, tenant: str | None = None, limit: int = 20) -> Sequence[SwitchReport]:
         """The switches that concern a tenant (None: all), and what they hold: first those that stand."""
-        switches = [*(await self._standing.glance())[::-1], *await self._standing.lifted()]
+        switches = [*(await self._standing.recent())[::-1], *await self._standing.lifted()]
         found = [one for one in switches if one.scope.concerns(tenant)][:limit]
         heads = [head async for head in self._covered(Scope("all", tenant=tenant))] if found else []
         return [await self._report(one, heads) for one in found]

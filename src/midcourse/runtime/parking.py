@@ -11,10 +11,10 @@ from midcourse.core.ids import Position
 from midcourse.core.session import ENDED, Status
 from midcourse.errors import MidcourseError
 from midcourse.runtime.agent_task import AgentTask
+from midcourse.runtime.context import RuntimeContext
 from midcourse.runtime.deadlines import Deadlines
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
-from midcourse.runtime.surroundings import Surroundings
 
 log = logging.getLogger("midcourse")
 
@@ -32,7 +32,7 @@ class Parking:
         gate: Gate,
         task: AgentTask,
         deadlines: Deadlines,
-        ctx: Surroundings,
+        ctx: RuntimeContext,
         *,
         settle: Callable[[], Awaitable[object]],
         left: Callable[[], None],
@@ -92,7 +92,7 @@ class Parking:
     async def _leave(self, events: tuple[ev.AnyEvent, ...], blobs: tuple[Blob, ...], seen: Position) -> None:
         left = moved = False
         try:
-            left = await self._journal.let_go(*events, blobs=blobs, seen=seen)
+            left = await self._journal.release(*events, blobs=blobs, seen=seen)
             moved = left or bool(await self._settle()) or self._journal.session.position != seen
         except MidcourseError as error:
             log.warning("session %s: %s", self._journal.session.id, error)

@@ -6,7 +6,7 @@ from math import inf
 from typing import Final
 
 from midcourse.core.ids import SessionId
-from midcourse.monitors.estimates import History
+from midcourse.policy.signals.calls_left import CallHistory
 from midcourse.ports.store import Head, HeadQuery, Store
 
 RUNS: Final = 200
@@ -24,7 +24,7 @@ class PastRuns:
         self._last: SessionId | None = None
         self._ends = False
 
-    async def before(self, at: float = inf) -> History:
+    async def before(self, at: float = inf) -> CallHistory:
         """Return what those of one turn needed that were over by then; of all, if no time is given."""
         while True:
             first = bisect_right(self._runs, -at, key=lambda run: -run.created_at) if at < inf else 0
@@ -35,7 +35,7 @@ class PastRuns:
             await self._read()
         whole = [run for run in found if run.turn == 1]
         calls, seconds = (run.finished_steps for run in whole), (run.worked for run in whole)
-        return History(calls=tuple(sorted(calls)), seconds=tuple(sorted(seconds)))
+        return CallHistory(calls=tuple(sorted(calls)), seconds=tuple(sorted(seconds)))
 
     async def _read(self) -> None:
         query = HeadQuery(

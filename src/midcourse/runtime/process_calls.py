@@ -14,8 +14,8 @@ from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Final, Never, cast
 
-from midcourse.errors import words_of
-from midcourse.runtime.groups import keep_private
+from midcourse.errors import describe
+from midcourse.runtime.process_groups import keep_private
 
 HEAD: Final = struct.Struct("!Q")
 """Before each message: how long it is."""
@@ -68,7 +68,7 @@ def packed_call(
     except Exception as error:
         name = getattr(function, "__qualname__", repr(function))
         raise ProcessFailed(
-            f"{name} cannot be called in a process: {words_of(error)}. Use a function that stands at the top level of "
+            f"{name} cannot be called in a process: {describe(error)}. Use a function that stands at the top level of "
             "a module, and arguments that can be pickled."
         ) from error
 
@@ -97,7 +97,7 @@ def outcome(reply: bytes) -> object:
     try:
         return pickle.loads(body)
     except Exception as error:
-        raise ProcessFailed(f"What the function returned cannot be read here: {words_of(error)}") from error
+        raise ProcessFailed(f"What the function returned cannot be read here: {describe(error)}") from error
 
 
 def _raise_again(kind: str, detail: str, packed: bytes) -> Never:
@@ -211,7 +211,7 @@ def _perform(request: bytes, main: dict[str, str]) -> bytes:
             _load(main)
         prepare, about, function, arguments, keywords = pickle.loads(request)
     except Exception as error:  # noqa: BLE001 - it is the call's outcome
-        return _failure(_CLEAN, f"The call cannot be loaded in its process: {type(error).__name__}: {words_of(error)}")
+        return _failure(_CLEAN, f"The call cannot be loaded in its process: {type(error).__name__}: {describe(error)}")
     threads = set(threading.enumerate())  # a library that was loaded may have its own
 
     def call() -> object:
@@ -226,15 +226,15 @@ def _perform(request: bytes, main: dict[str, str]) -> bytes:
     except Exception as error:  # noqa: BLE001 - it is the call's outcome
         with suppress(Exception):
             error.add_note("In its process:\n" + "".join(traceback.format_exception(error)))
-        body = pickle.dumps((type(error).__name__, words_of(error), _packed_error(error)))
+        body = pickle.dumps((type(error).__name__, describe(error), _packed_error(error)))
         return _RAISED + _left_behind(threads) + body
     except BaseException as error:  # noqa: BLE001 - it must not end the program that waits
-        words = f"The function raised {type(error).__name__}, which is no Exception: {words_of(error)}"
+        words = f"The function raised {type(error).__name__}, which is no Exception: {describe(error)}"
         return _failure(_left_behind(threads), words)
     try:
         body = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # noqa: BLE001 - it is the call's outcome
-        words = f"The function returned a {type(result).__name__}, which cannot be pickled: {words_of(error)}"
+        words = f"The function returned a {type(result).__name__}, which cannot be pickled: {describe(error)}"
         return _failure(_left_behind(threads), words)
     return _RETURNED + _left_behind(threads) + body
 

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from midcourse.errors import MidcourseError
-from midcourse.runtime.agent_task import AgentTask, Failed
+from midcourse.runtime.agent_task import AgentFailed, AgentTask
+from midcourse.runtime.call_recovery import CallRecovery
+from midcourse.runtime.context import RuntimeContext
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
-from midcourse.runtime.settling import Settling
-from midcourse.runtime.starting import Starting
-from midcourse.runtime.surroundings import Surroundings
-from midcourse.runtime.world import World
+from midcourse.runtime.session_start import SessionStart
+from midcourse.runtime.world_check import WorldCheck
 
 
 class Recovery:
@@ -21,13 +21,13 @@ class Recovery:
         journal: Journal,
         gate: Gate,
         task: AgentTask,
-        ctx: Surroundings,
+        ctx: RuntimeContext,
         *,
-        settling: Settling,
-        starting: Starting,
-        world: World,
+        settling: CallRecovery,
+        starting: SessionStart,
+        world: WorldCheck,
         halted: Callable[[], Awaitable[bool]],
-        fail: Callable[[Failed], None],
+        fail: Callable[[AgentFailed], None],
         react: Callable[[], None],
     ) -> None:
         self.task: asyncio.Task[None] | None = None
@@ -63,7 +63,7 @@ class Recovery:
                 self._fail(refused)
             self._starting.wait_for_answers()
         except MidcourseError as error:
-            self._journal.give_up(error)
+            self._journal.fail(error)
         finally:
             self.task = None
             self._react()
@@ -86,7 +86,7 @@ class Recovery:
                 self._task.fail_at_gate(refused)
             self._starting.wait_for_answers()
         except MidcourseError as error:
-            self._journal.give_up(error)
+            self._journal.fail(error)
         finally:
             self.task = None
             self._react()

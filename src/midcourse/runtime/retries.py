@@ -9,13 +9,13 @@ import logging
 from midcourse.core import events as ev
 from midcourse.core.retries import MODEL_RETRY, Retry, retry_after, was_answered
 from midcourse.core.session import Session, Status
-from midcourse.runtime.asking import last_redirect
-from midcourse.runtime.calls import Call, Ended
+from midcourse.runtime.asks import last_redirect
+from midcourse.runtime.calls import CallEnd, CallInFlight
+from midcourse.runtime.context import RuntimeContext
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
-from midcourse.runtime.processes import ProcessDied
-from midcourse.runtime.surroundings import Surroundings
-from midcourse.runtime.wanted import Step
+from midcourse.runtime.process_pool import ProcessDied
+from midcourse.runtime.step_request import StepRequest
 
 log = logging.getLogger("midcourse")
 
@@ -23,19 +23,19 @@ log = logging.getLogger("midcourse")
 class Retries:
     """The second attempts of one session, on the agent's loop."""
 
-    def __init__(self, journal: Journal, gate: Gate, around: Surroundings) -> None:
+    def __init__(self, journal: Journal, gate: Gate, ctx: RuntimeContext) -> None:
         self._journal = journal
         self._gate = gate
-        self._around = around
+        self._ctx = ctx
 
-    def planned(self, step: Step, call: Call, ended: Ended, detail: str) -> ev.StepRetrying | None:
+    def planned(self, step: StepRequest, call: CallInFlight, ended: CallEnd, detail: str) -> ev.StepRetrying | None:
         """That it is tried again, and when; None: it has failed. Under the journal's lock."""
         error, retry = ended.error, _retry_of(step)
         if error is None or ended.returned or call.timed_out or call.effect == "irreversible":
             return None
         if _is_cancelled(self._journal.session) or not _tries_again(retry, error):
             return None
-        clock, record = self._around.clock, self._journal.log.steps[step.id]
+        clock, record = self._ctx.clock, self._journal.log.steps[step.id]
         now = clock.now()
         told = retry_after(error, now)
         wait = retry.wait(record.failures + 1, clock.random(), told)
@@ -63,14 +63,14 @@ class Retries:
             free=cost == 0,
         )
 
-    def limit(self, step: Step) -> float | None:
+    def limit(self, step: StepRequest) -> float | None:
         """Seconds that the next attempt may take: what is left of the timeout, which is for all of them."""
         record = self._journal.log.steps.get(step.id)
         if step.tool.timeout is None or record is None or record.left is None:
             return step.tool.timeout
         return record.left
 
-    async def wait(self, step: Step) -> None:
+    async def wait(self, step: StepRequest) -> None:
         """Until the next attempt is due and the gate stands open. A redirect ends the wait of whom it concerns.
 
         Raises:
@@ -79,19 +79,19 @@ class Retries:
         record = self._journal.log.steps.get(step.id)
         if record is None or not record.again_at:
             return
-        clock = self._around.clock
+        clock = self._ctx.clock
         # By a clock that never goes back, and never longer than was planned: the other one may have been set.
         seconds = min(record.wait, max(0.0, record.again_at - clock.now()))
         await self._gate.wait_for(seconds, unless=lambda: self._is_redirected(step, record.redirects))
         await self._gate.wait()
 
-    def _is_redirected(self, step: Step, since: int) -> bool:
+    def _is_redirected(self, step: StepRequest, since: int) -> bool:
         """Whether a redirect closes the step, or is to be told to its model: at once, whatever a provider asked for."""
         concerns = step.kind == "model" or step.on_redirect == "raise"
         return concerns and last_redirect(self._journal, since=since) is not None
 
 
-def _retry_of(step: Step) -> Retry:
+def _retry_of(step: StepRequest) -> Retry:
     if step.retry is not None:
         return step.retry
     if step.kind == "model":

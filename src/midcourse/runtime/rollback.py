@@ -13,15 +13,15 @@ from midcourse.core import events as ev
 from midcourse.core.codec import without_secrets
 from midcourse.core.effects import UNDO_TRIES, UndoChoice
 from midcourse.core.ids import Position, SessionId, child_id
-from midcourse.core.receipt import Ledger, failed_rollback
+from midcourse.core.receipt import EffectLedger, failed_rollback
 from midcourse.core.session import ENDED, StandingCancel, Status
-from midcourse.errors import MidcourseError, Refused, SessionNotFound, words_of
+from midcourse.errors import MidcourseError, Refused, SessionNotFound, describe
+from midcourse.runtime.call_recovery import CallRecovery
 from midcourse.runtime.children import parent_name, passed_on_id
+from midcourse.runtime.context import RuntimeContext
 from midcourse.runtime.journal import Journal
-from midcourse.runtime.loading import read_events
-from midcourse.runtime.settling import Settling
-from midcourse.runtime.surroundings import Surroundings
-from midcourse.runtime.undoing import Undoing
+from midcourse.runtime.session_loader import read_events
+from midcourse.runtime.undo import UndoRunner
 
 log = logging.getLogger("midcourse")
 
@@ -35,16 +35,16 @@ class Rollback:
     def __init__(
         self,
         journal: Journal,
-        around: Surroundings,
-        undoing: Undoing,
-        settling: Settling,
+        ctx: RuntimeContext,
+        undoing: UndoRunner,
+        settling: CallRecovery,
         *,
         moved: Callable[[], None],
     ) -> None:
         self._journal = journal
-        self._around = around
-        self._undoing = undoing
-        self._settling = settling
+        self._ctx = ctx
+        self._undo_runner = undoing
+        self._call_recovery = settling
         self._moved = moved
         self.problem = ""
         """What it ended with that nobody had foreseen; empty: nothing."""
@@ -55,7 +55,7 @@ class Rollback:
     @property
     def lacks_tools(self) -> bool:
         """Whether it needs tools that this process does not have, and must wait for one that does."""
-        return bool(self._undoing.missing) and bool(self._journal.session.needs)
+        return bool(self._undo_runner.missing) and bool(self._journal.session.needs)
 
     @property
     def is_running(self) -> bool:
@@ -69,24 +69,24 @@ class Rollback:
     def is_needed(self, choice: UndoChoice) -> bool:
         """Whether there is anything to do for ``choice`` that needs the tools."""
         session = self._journal.session
-        return choice == "all" or bool(session.holds) or any(True for _ in self._settling.open_calls())
+        return choice == "all" or bool(session.holds) or any(True for _ in self._call_recovery.open_calls())
 
-    def told(self, receipt: Iterable[ev.ReceiptLine]) -> tuple[ev.ReceiptLine, ...]:
+    def receipt_lines(self, receipt: Iterable[ev.ReceiptLine]) -> tuple[ev.ReceiptLine, ...]:
         """Return the receipt; if the rollback itself has failed, its last line says so."""
         return (*receipt, failed_rollback(self.problem)) if self.problem else tuple(receipt)
 
     def start(self, choice: UndoChoice) -> None:
         """Begin, unless it is under way."""
         if self._task is None:
-            self._undoing.missing.clear()
-            self._task = self._around.loop.create_task(self._run(self._roll_back(choice), choice))
+            self._undo_runner.missing.clear()
+            self._task = self._ctx.loop.create_task(self._run(self._roll_back(choice), choice))
 
     def has_released(self) -> bool:
         """Whether nothing is held any more that can be let go, or it has failed; begins to let go otherwise."""
         if self.problem or all(hold.tries >= UNDO_TRIES for hold in self._journal.session.holds.values()):
             return True
         if self._task is None:
-            self._task = self._around.loop.create_task(self._run(self._release(), None))
+            self._task = self._ctx.loop.create_task(self._run(self._release(), None))
         return False
 
     async def _run(self, work: Awaitable[None], choice: UndoChoice | None) -> None:
@@ -94,24 +94,24 @@ class Rollback:
         self._was_cut_short = False
         try:
             await work
-            self._say_what_is_missing()
+            self._journal_missing_tools()
             # Cut short by a halt, a pause or a drain, it goes on later, here or elsewhere.
             if choice is not None and not self._was_cut_short and halts == self._journal.session.halts:
                 self._done.add(choice)
         except MidcourseError as error:  # the journal cannot be written: whoever goes on with it goes on from there
-            self._journal.give_up(error)
+            self._journal.fail(error)
         except Exception as error:  # begun again at once, it would fail again, without end
             log.exception("session %s: its rollback failed", self._journal.session.id)
-            self.problem = without_secrets(f"{type(error).__name__}: {words_of(error)}")
+            self.problem = without_secrets(f"{type(error).__name__}: {describe(error)}")
             if choice is not None:
                 self._done.add(choice)
         finally:
             self._task = None
             self._moved()
 
-    def _say_what_is_missing(self) -> None:
+    def _journal_missing_tools(self) -> None:
         """Journal the tools that it waits for. Said once: who takes the session later may lack them as well."""
-        missing = tuple(sorted(self._undoing.missing))
+        missing = tuple(sorted(self._undo_runner.missing))
         if not missing:
             return
         self._was_cut_short = True
@@ -136,14 +136,14 @@ class Rollback:
         # What an ended session left open is an effect like any other: nobody can be asked about it any more.
         open_calls = tuple(self._journal.session.calls) if self._journal.session.status is Status.CANCELLING else ()
         for step in reversed(open_calls):
-            await self._settling.settle(step, asks=False)
-        if self._settling.is_draining and any(True for _ in self._settling.open_calls()):
+            await self._call_recovery.settle(step, asks=False)
+        if self._call_recovery.is_draining and any(True for _ in self._call_recovery.open_calls()):
             self._was_cut_short = True
             return
         cancel = self._journal.session.cancel
         if choice == "in-flight" and cancel is not None and _has_ended_since(cancel):
             for entry in (await self._ledger()).ended_too_late(cancel):
-                await self._undoing.undo_entry(entry)
+                await self._undo_runner.undo_entry(entry)
         if choice == "all":
             ledger = await self._ledger()
             for child in reversed(ledger.children):
@@ -152,21 +152,21 @@ class Rollback:
             in_flight = {call.key for call in self._journal.session.calls.values() if call.step in open_calls}
             for entry in ledger.to_undo():
                 if entry.call.key not in in_flight and not self._must_stop():
-                    await self._undoing.undo_entry(entry)
+                    await self._undo_runner.undo_entry(entry)
         if choice != "none":
             await self._release()
 
     async def _release(self) -> None:
         for hold in reversed(tuple(self._journal.session.holds.values())):
             if not self._must_stop():
-                await self._undoing.release(hold)
+                await self._undo_runner.release(hold)
 
-    async def _ledger(self) -> Ledger:
+    async def _ledger(self) -> EffectLedger:
         with self._journal.lock:
             written = self._journal.append()  # what was noted is read back below
         await written
-        ledger, after = Ledger(), Position(0)
-        while records := await read_events(self._around.store, self._journal.session.id, after):
+        ledger, after = EffectLedger(), Position(0)
+        while records := await read_events(self._ctx.store, self._journal.session.id, after):
             for record in records:
                 ledger.apply(record)
             after = records[-1].position
@@ -179,16 +179,16 @@ class Rollback:
         identity = passed_on_id(child, f"undo/{turn}")
         command = cmd.Undo(id=identity, by=parent_name(parent), role="operate")
         try:
-            await self._around.tree.send(child, command, until="decided", wait=60.0)
+            await self._ctx.tree.send(child, command, until="decided", wait=60.0)
         except (Refused, SessionNotFound):
             return
-        with self._around.fanout.watching(child) as watcher:
+        with self._ctx.fanout.watching(child) as watcher:
             while True:
-                session = await self._around.tree.glance(child)
+                session = await self._ctx.tree.look_up(child)
                 if session.status not in ENDED or not session.is_being_undone:
                     return
                 if session.needs and not gives_up:
-                    self._undoing.missing.update(session.needs)
+                    self._undo_runner.missing.update(session.needs)
                     self._was_cut_short = True  # children are rolled back before their parent
                     return
                 if session.needs:
@@ -198,7 +198,7 @@ class Rollback:
                         role="operate",
                         force=True,
                     )
-                    await self._around.tree.send(child, given_up, until="decided", wait=60.0)
+                    await self._ctx.tree.send(child, given_up, until="decided", wait=60.0)
                 await watcher.wait(1.0)
 
 

@@ -13,22 +13,22 @@ from midcourse.core import events as ev
 from midcourse.core.codec import JSON, NOTHING, Blob, canonical, decode, digest_of, encode, inline, preview, value_of
 from midcourse.core.commands import TEXT_LIMIT
 from midcourse.core.ids import REVIEW, Epoch, SessionId, StepId
-from midcourse.core.requests import check_text
+from midcourse.core.request_checks import check_text
 from midcourse.core.retries import Retry
 from midcourse.core.session import Hold, Message, Status, standing
 from midcourse.core.steps import NEW_VERSION, WORLD, Outcome, StepRecord, check_name, step_id
 from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MidcourseError, MisusedRun, StepError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
-from midcourse.runtime.asking import OnRedirect, Question
+from midcourse.runtime.asks import OnRedirect, Question
 from midcourse.runtime.calls import in_a_step
 from midcourse.runtime.gate import Gate
-from midcourse.runtime.growing import History
 from midcourse.runtime.journal import Journal
+from midcourse.runtime.model_streams import StreamEnd
+from midcourse.runtime.run_history import RunHistory
+from midcourse.runtime.step_request import OnCut, StepRequest, shown
 from midcourse.runtime.steps import Steps
-from midcourse.runtime.streaming import StreamEnd
 from midcourse.runtime.tools import Tool, check_retry, is_of_the_standard_library, model_of, origin_of, tool_of
-from midcourse.runtime.wanted import OnCut, Step, shown
 
 if TYPE_CHECKING:
     from midcourse.runtime.agents import Agent
@@ -69,7 +69,7 @@ class Run:
         *,
         clock: Clock,
         state: object,
-        history: History,
+        history: RunHistory,
         may_ask: bool,
         retry: Retry | None,
         touch: Callable[[], None],
@@ -187,7 +187,7 @@ class Run:
         check_name(words)
         identity = self._identity(words, key)
         spelled = canonical(arguments)
-        step = Step(
+        step = StepRequest(
             id=identity,
             name=words,
             kind="tool",
@@ -242,7 +242,7 @@ class Run:
         name = f"spawn {agent.name}"
         identity = self._identity(name, key)
         spelled = canonical((agent.name, goal))
-        step = Step(
+        step = StepRequest(
             id=identity,
             name=name,
             kind="child",
@@ -280,7 +280,7 @@ class Run:
         tool = tool_of(body) if kind == "tool" else model_of(body)
         if retry is not None:
             check_retry(tool, retry)
-        step = Step(
+        step = StepRequest(
             id=identity,
             name=name,
             kind=kind,
@@ -296,7 +296,7 @@ class Run:
         )
         return await self._wait(identity, step)
 
-    async def _wait(self, identity: StepId, wanted: Step | Question) -> object:
+    async def _wait(self, identity: StepId, wanted: StepRequest | Question) -> object:
         if identity in self._behind:
             self._catching_up = False
         self._open.add(identity)
@@ -645,7 +645,7 @@ class Run:
             ),
         )
         if hypothesis:
-            self._gate.look_again()  # a parallel path may be held for it
+            self._gate.release_waiters()  # a parallel path may be held for it
 
     def _tell(self, counter: str, event: ev.PlanChanged | ev.ReportMade) -> None:
         """Journal it once: the n-th of a scope is not journaled again by a replay."""
@@ -655,13 +655,13 @@ class Run:
                 self._journal.note(event)
 
     async def _arrive(self, what: str) -> None:
-        if self._gate.torn:
+        if self._gate.interrupted:
             # An agent that catches its stop and comes again, and again, must not keep everybody else from running.
             await self._clock.sleep(0.01)
         self._enter(what)
 
     def _enter(self, what: str) -> None:
-        if self._gate.torn:
+        if self._gate.interrupted:
             raise InterruptRequested
         if in_a_step():
             raise MisusedRun(

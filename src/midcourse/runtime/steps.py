@@ -29,27 +29,27 @@ from midcourse.errors import (
     MisusedRun,
     StepError,
     Unencodable,
-    words_of,
+    describe,
 )
 from midcourse.ports.store import Store
-from midcourse.runtime.approving import Approval, Approving
-from midcourse.runtime.asking import Asking, Question, last_redirect, redirected, see
-from midcourse.runtime.calls import Call, CurrentCall, Ended, enter
+from midcourse.runtime.approvals import Approval, Approvals
+from midcourse.runtime.asks import AgentAsks, Question, last_redirect, mark_seen, redirected
+from midcourse.runtime.call_recovery import CallRecovery, did_it_happen_id
+from midcourse.runtime.calls import CallEnd, CallInFlight, CurrentCall, enter
+from midcourse.runtime.child_step import ChildStep
+from midcourse.runtime.context import RuntimeContext
 from midcourse.runtime.gate import Gate
-from midcourse.runtime.hypothesis import HypothesisHold
+from midcourse.runtime.hypothesis_hold import HypothesisHold
 from midcourse.runtime.journal import Journal
-from midcourse.runtime.loading import content_of, contents_of
-from midcourse.runtime.processes import ProcessDied
-from midcourse.runtime.purse import Purse
+from midcourse.runtime.model_streams import ModelStreams
+from midcourse.runtime.process_pool import ProcessDied
 from midcourse.runtime.retries import Retries
-from midcourse.runtime.settling import Settling, did_it_happen_id
-from midcourse.runtime.streaming import Streaming
-from midcourse.runtime.surroundings import Surroundings
-from midcourse.runtime.tending import Tending
+from midcourse.runtime.session_budget import SessionBudget
+from midcourse.runtime.session_loader import content_of, contents_of
+from midcourse.runtime.step_request import StepRequest
 from midcourse.runtime.tools import Unchanged, call_tool, path_here
-from midcourse.runtime.wanted import Step
 from midcourse.runtime.watchdog import task_name
-from midcourse.runtime.world import observe
+from midcourse.runtime.world_check import observe
 
 AT_ONCE: Final = 100
 """Finished steps given back in a row, before others have their turn."""
@@ -65,33 +65,33 @@ class Steps:
         self,
         journal: Journal,
         gate: Gate,
-        around: Surroundings,
+        ctx: RuntimeContext,
         *,
-        settling: Settling,
+        settling: CallRecovery,
         moved: Callable[[], None],
         diverged: Callable[[Diverged], None],
-        purse: Purse,
+        purse: SessionBudget,
     ) -> None:
         self._journal = journal
         self._gate = gate
-        self._around = around
-        self._settling = settling
+        self._ctx = ctx
+        self._call_recovery = settling
         self._moved = moved
         self._diverged = diverged
-        self._asking = Asking(journal, gate, around.store, moved=moved, diverged=diverged)
-        self._approving = Approving(journal, gate, around)
-        self._purse = purse
-        self._streaming = Streaming(journal, gate, around, self._purse)
-        self._retries = Retries(journal, gate, around)
-        self._hypothesis = HypothesisHold(journal, gate, around, moved)
-        self._tending = Tending(journal, around, moved=moved, counted=self._purse.stop_if_spent)
+        self._asking = AgentAsks(journal, gate, ctx.store, moved=moved, diverged=diverged)
+        self._approvals = Approvals(journal, gate, ctx)
+        self._session_budget = purse
+        self._model_streams = ModelStreams(journal, gate, ctx, self._session_budget)
+        self._retries = Retries(journal, gate, ctx)
+        self._hypothesis = HypothesisHold(journal, gate, ctx, moved)
+        self._child_step = ChildStep(journal, ctx, moved=moved, counted=self._session_budget.stop_if_spent)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiters: dict[StepId, list[asyncio.Future[Any]]] = {}
         self._recalled = 0
 
-    async def perform(self, wanted: Step | Question) -> object:
+    async def perform(self, wanted: StepRequest | Question) -> object:
         """What the journal knows of it; or else what comes of doing it, in a task of the driver."""
-        if isinstance(wanted, Step):
+        if isinstance(wanted, StepRequest):
             record = self._journal.log.steps.get(wanted.id)
             if (
                 record is not None
@@ -102,20 +102,20 @@ class Steps:
                 # Most of a replay is this: no task, no future, and everybody else's turn now and then.
                 self._recalled += 1
                 if self._recalled % AT_ONCE == 0:
-                    await self._around.clock.sleep(0)
+                    await self._ctx.clock.sleep(0)
                 return record.text if record.streamed else _typed(wanted, bytes(record.value.raw))
         return await self._submit(wanted)
 
     @property
     def store(self) -> Store:
         """Where the session is kept."""
-        return self._around.store
+        return self._ctx.store
 
     async def content_of(self, value: Value) -> bytes:
         """The bytes of a journaled value."""
-        return await content_of(self._around.store, value)
+        return await content_of(self._ctx.store, value)
 
-    def _submit(self, wanted: Step | Question) -> "asyncio.Future[Any]":
+    def _submit(self, wanted: StepRequest | Question) -> "asyncio.Future[Any]":
         """Do it in a task of the driver; the future is for the agent to wait on."""
         waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if wanted.id in self._waiters:
@@ -123,7 +123,7 @@ class Steps:
             self._waiters[wanted.id].append(waiter)
             return waiter
         self._waiters[wanted.id] = [waiter]
-        perform = self._perform(wanted) if isinstance(wanted, Step) else self._asking.answer(wanted)
+        perform = self._perform(wanted) if isinstance(wanted, StepRequest) else self._asking.answer(wanted)
         name = task_name(self._journal.session.id, f"step {wanted.id}")
         task = asyncio.get_running_loop().create_task(self._deliver(wanted.id, perform), name=name)
         self._tasks.add(task)
@@ -148,7 +148,7 @@ class Steps:
     def _waiting_for(self, identity: StepId) -> list["asyncio.Future[Any]"]:
         return [waiter for waiter in self._waiters.pop(identity) if not waiter.done()]
 
-    async def _perform(self, step: Step) -> object:
+    async def _perform(self, step: StepRequest) -> object:
         _check_arguments(step)
         record = self._journal.log.steps.get(step.id)
         if record is not None:
@@ -169,9 +169,9 @@ class Steps:
             await self._gate.wait()
             self._close_if_redirected(step)
             await self._hypothesis.wait(step)
-            approval = await self._approving.approved(step, self._key(step))
+            approval = await self._approvals.approved(step, self._key(step))
             self._close_if_redirected(step)
-            if step.kind != "model" and not self._purse.affords(step.tool.cost):
+            if step.kind != "model" and not self._session_budget.affords(step.tool.cost):
                 self._moved()
                 continue
             call = await self._begin(step, answers, approval)
@@ -184,18 +184,18 @@ class Steps:
                 continue
             if ended.error is not None:
                 tried = self._journal.log.steps[step.id].failures + 1
-                raise _step_error(step, type(ended.error).__name__, _told(ended.error), tried) from ended.error
+                raise _step_error(step, type(ended.error).__name__, _error_text(ended.error), tried) from ended.error
             if ended.streamed:
                 return self._journal.log.steps[step.id].text
             if ended.content is not None:
                 # Through the codec, so that the agent sees now what it would see after a resume.
                 return _typed(step, ended.content)
 
-    async def _settle(self, step: Step) -> StepRecord | None:
+    async def _settle(self, step: StepRequest) -> StepRecord | None:
         """Wait until what earlier attempts may have done is undone, found out, or harmless; return what is known."""
         journal = self._journal
         while (call := journal.session.calls.get(step.id)) is not None and call.end:
-            if await self._settling.settle(step.id, asks=step.on_redirect == "again") == "settled":
+            if await self._call_recovery.settle(step.id, asks=step.on_redirect == "again") == "settled":
                 if step.id not in journal.session.calls or self._may_begin(step.id):
                     break
                 await self._gate.wait()  # paused or cancelled meanwhile: it is dealt with later
@@ -209,7 +209,9 @@ class Steps:
             act = next_act(session, session.calls[step], self._journal.now)
             return act.do in ("again", "close")
 
-    async def _begin(self, step: Step, answers: tuple[Value, ...], approval: Approval | None) -> Call | None:
+    async def _begin(
+        self, step: StepRequest, answers: tuple[Value, ...], approval: Approval | None
+    ) -> CallInFlight | None:
         """Journal the start, then pass the gate. None: it shut in between."""
         journal, gate = self._journal, self._gate
         with journal.lock:
@@ -220,12 +222,12 @@ class Steps:
             known = journal.session.calls.get(step.id)
             way = _way(step, record, journal.log.redirects, was_lost=known is not None and known.lost)
             prefix = record.text if record and way else ""
-            call = Call(
+            call = CallInFlight(
                 step.id,
                 step.name,
                 step.kind,
                 begun.attempt,
-                self._around.clock.monotonic(),
+                self._ctx.clock.monotonic(),
                 begun.effect,
                 begun.key,
                 "" if may_abort(begun.effect) else CANNOT_BE_UNDONE if step.tool.declared else UNDECLARED,
@@ -235,7 +237,7 @@ class Steps:
                 offset=len(prefix),
             )
             starts = (ev.SessionWoken(), begun) if journal.session.status is Status.WAITING else (begun,)
-            entry = self._approving.audited(step, approval)
+            entry = self._approvals.audited(step, approval)
             if step.effect == "read" and step.kind != "child" and approval is None and entry is None:
                 # It changes nothing in the world, so its start need not be durable before it runs.
                 for event in starts:
@@ -255,14 +257,14 @@ class Steps:
         with journal.lock:
             # Last of all, and in one hold of the lock with whoever shuts the gate.
             if gate.is_open:
-                call.since = self._around.clock.monotonic()
+                call.since = self._ctx.clock.monotonic()
                 gate.begun[step.id] = call
                 return call
             journal.note(ev.StepNotBegun(step=step.id, attempt=begun.attempt))
         self._moved()
         return None
 
-    def _key(self, step: Step) -> str:
+    def _key(self, step: StepRequest) -> str:
         """What the other side knows the next call of ``step`` by."""
         session, record = self._journal.session, self._journal.log.steps.get(step.id)
         before = session.calls.get(step.id)
@@ -274,7 +276,7 @@ class Steps:
         return call_key(session.id, step.id, record.generation if record else 0)
 
     def _begun(
-        self, step: Step, record: StepRecord | None, approval: Approval | None
+        self, step: StepRequest, record: StepRecord | None, approval: Approval | None
     ) -> tuple[ev.StepBegun, Blob | None]:
         """The start of the next attempt, with everything that whoever settles it later must know."""
         tool, effect = step.tool, step.effect
@@ -291,7 +293,7 @@ class Steps:
             content = encode(step.named, what=f"The arguments of step '{step.name}'")
             free = secret_free(content)
             if free is not content:
-                self._settling.remember(step.id, content)
+                self._call_recovery.remember(step.id, content)
             given, blob = value_of(free)
         begun = ev.StepBegun(
             step=step.id,
@@ -312,22 +314,22 @@ class Steps:
         )
         return begun, blob
 
-    async def _execute(self, step: Step, call: Call) -> Ended:
+    async def _execute(self, step: StepRequest, call: CallInFlight) -> CallEnd:
         task = asyncio.current_task()
         assert task is not None
         call.task = cast("asyncio.Task[None]", task)
-        ended = Ended()
+        ended = CallEnd()
         try:
-            answers = tuple(map(decode, await contents_of(self._around.store, call.answers)))
+            answers = tuple(map(decode, await contents_of(self._ctx.store, call.answers)))
             about = (call.step, call.name, call.attempt, call.key, call.prefix, answers)
-            prices, usual = self._around.settings.prices, usual_output(self._journal.session)
-            afford = partial(self._purse.afford, call)
+            prices, usual = self._ctx.settings.prices, usual_output(self._journal.session)
+            afford = partial(self._session_budget.reserve, call)
             enter(CurrentCall(*about, call.asked_to_end, call.spent, prices, afford, usual, call))
             if step.kind == "model":
                 foresees = getattr(step.tool.function, "foresees", False)
-                await self._streaming.read(step.call, call, ended, foresees=foresees)
+                await self._model_streams.read(step.call, call, ended, foresees=foresees)
             elif step.child is not None:
-                await self._tending.until_ended(call, ended, *step.child)
+                await self._child_step.run(call, ended, *step.child)
             else:
                 result = await self._invoke(step, call)
                 ended.returned = True
@@ -362,12 +364,12 @@ class Steps:
             task.uncancel()
         return ended
 
-    async def _invoke(self, step: Step, call: Call) -> object:
+    async def _invoke(self, step: StepRequest, call: CallInFlight) -> object:
         """Run the function where it can best be stopped: as a task, in a process of its own, or else in a thread."""
         limit = self._retries.limit(step)
         if limit is None:
             return await self._run(step, call)
-        scope = call.limit = self._around.clock.timeout(limit)
+        scope = call.limit = self._ctx.clock.timeout(limit)
         try:
             async with scope:
                 return await self._run(step, call)
@@ -375,18 +377,18 @@ class Steps:
             call.timed_out = scope.expired()
             raise TimeoutError(f"no end after {step.tool.timeout:g} s") if call.timed_out else error from None
 
-    def _run(self, step: Step, call: Call) -> Awaitable[object]:
+    def _run(self, step: StepRequest, call: CallInFlight) -> Awaitable[object]:
         if step.tool.is_async:
             return cast("Awaitable[object]", step.call())
         if step.tool.run_in == "process":
             about = (self._journal.session.id, call.step, call.name, call.attempt, call.key)
             # By its import path: what stands there is the tool, so that the function itself cannot be pickled.
-            return self._around.processes.run(about, call_tool, (path_here(step.tool), step.given, step.by_name))
+            return self._ctx.processes.run(about, call_tool, (path_here(step.tool), step.given, step.by_name))
         return self._in_thread(step, call)
 
-    async def _in_thread(self, step: Step, call: Call) -> object:
+    async def _in_thread(self, step: StepRequest, call: CallInFlight) -> object:
         call.in_thread = True
-        running = asyncio.get_running_loop().run_in_executor(self._around.threads, copy_context().run, step.call)
+        running = asyncio.get_running_loop().run_in_executor(self._ctx.threads, copy_context().run, step.call)
         try:
             result = await asyncio.shield(running)
         except asyncio.CancelledError:
@@ -399,7 +401,7 @@ class Steps:
             call.in_thread = False
         return await result if inspect.isawaitable(result) else result
 
-    def _journal_end(self, step: Step, call: Call, ended: Ended) -> bool:
+    def _journal_end(self, step: StepRequest, call: CallInFlight, ended: CallEnd) -> bool:
         """Write down how an attempt ended. True: it raised, and is tried again."""
         journal, attempt = self._journal, call.attempt
         spent = call.spent.cost if call.spent.cost is not None and isfinite(call.spent.cost) else None
@@ -427,7 +429,7 @@ class Steps:
                 journal.note(cut)
             elif ended.stopped:
                 journal.note(ev.StepAborted(step=step.id, attempt=attempt))
-                self._settling.expect(step.id)
+                self._call_recovery.expect(step.id)
             elif ended.interrupt is not None:
                 journal.note(ev.StepAborted(step=step.id, attempt=attempt, asked=True))
                 question = Question(
@@ -437,7 +439,7 @@ class Steps:
                 )
                 self._asking.open(question)
             elif ended.error is not None:
-                kind, detail = type(ended.error).__name__, _told(ended.error)
+                kind, detail = type(ended.error).__name__, _error_text(ended.error)
                 again = self._retries.planned(step, call, ended, detail)
                 if again is not None:
                     journal.note(again)
@@ -474,12 +476,10 @@ class Steps:
                     self._hypothesis.hear(step.id, journal.log.steps[step.id].text)
         return False
 
-    async def _replayed(self, step: Step, record: StepRecord) -> object:
+    async def _replayed(self, step: StepRequest, record: StepRecord) -> object:
         match record.outcome:
             case "finished":
-                return (
-                    record.text if record.streamed else _typed(step, await content_of(self._around.store, record.value))
-                )
+                return record.text if record.streamed else _typed(step, await content_of(self._ctx.store, record.value))
             case "failed":
                 raise _step_error(step, record.kind, record.detail, record.failures + 1)
             case _:
@@ -489,14 +489,16 @@ class Steps:
 
     def see_messages(self, count: int | None = None) -> tuple[Message, ...]:
         """The first ``count`` messages, or all, which nobody can take back any more. On any thread."""
-        journal, loop = self._journal, self._around.loop
+        journal, loop = self._journal, self._ctx.loop
         with journal.lock:
             messages = journal.session.messages if count is None else journal.session.messages[:count]
             is_here = asyncio._get_running_loop() is loop  # noqa: SLF001 - a tool's thread has no loop, or its own
-            see(journal, len(messages), journal.note if is_here else lambda seen: journal.note_in_thread(seen, loop))
+            mark_seen(
+                journal, len(messages), journal.note if is_here else lambda seen: journal.note_in_thread(seen, loop)
+            )
             return messages
 
-    def _close_if_redirected(self, step: Step) -> None:
+    def _close_if_redirected(self, step: StepRequest) -> None:
         """A redirect since the last attempt closes the step for an agent that wants to be told."""
         journal = self._journal
         with journal.lock:
@@ -526,7 +528,7 @@ def _is_current(task: "asyncio.Task[Any]") -> bool:
         return False
 
 
-def _way(step: Step, record: StepRecord | None, redirects: int, *, was_lost: bool) -> ev.Continues:
+def _way(step: StepRequest, record: StepRecord | None, redirects: int, *, was_lost: bool) -> ev.Continues:
     """How an attempt goes on from what the last one had said: not after a redirect, unless the agent wants it so."""
     if record is None:
         return ""
@@ -537,14 +539,14 @@ def _way(step: Step, record: StepRecord | None, redirects: int, *, was_lost: boo
     return "prefix" if step.on_cut == "continue" else ""
 
 
-def _continues(step: Step, call: Call) -> ev.Continues:
+def _continues(step: StepRequest, call: CallInFlight) -> ev.Continues:
     """How the next attempt goes on: as the body says, else as the agent wants it."""
     if call.continues is not None:
         return call.continues
     return "prefix" if step.on_cut == "continue" else ""
 
 
-def _check_arguments(step: Step) -> None:
+def _check_arguments(step: StepRequest) -> None:
     """What a model gave fits the function, before anybody is asked or anything begins.
 
     Raises:
@@ -557,23 +559,23 @@ def _check_arguments(step: Step) -> None:
             raise _step_error(step, "InvalidInput", error.message) from error
 
 
-def _truth(step: Step, session: Session, call: OpenCall | None) -> str:
+def _truth(step: StepRequest, session: Session, call: OpenCall | None) -> str:
     """What is known of a call that a redirect closes."""
     if call is None:
         return NO_EFFECT if step.effect == "read" else DID_NOT_HAPPEN
     return next_act(session, call, call.settled_at).truth or MAY_HAVE_HAPPENED
 
 
-def _typed(step: Step, content: bytes) -> object:
+def _typed(step: StepRequest, content: bytes) -> object:
     """A result in the type its function declares; as plain JSON where a framework or a model made the call."""
     return step.tool.result(content) if step.kind == "tool" and step.body is None else decode(content)
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """What an error says, live and in the journal: without secrets."""
-    return without_secrets(words_of(error))
+    return without_secrets(describe(error))
 
 
-def _step_error(step: Step, kind: str, detail: str, attempts: int = 1) -> StepError:
+def _step_error(step: StepRequest, kind: str, detail: str, attempts: int = 1) -> StepError:
     often = f" after {attempts} attempts" if attempts > 1 else ""
     return StepError(f"Step '{step.name}' failed{often}: {kind}: {detail}", step=step.id, kind=kind, detail=detail)

@@ -563,7 +563,7 @@ def is_of_the_standard_library(origin: str) -> bool:
     return origin.partition(":")[0].partition(".")[0] in sys.stdlib_module_names
 
 
-class Moved(NamedTuple):
+class AgentPlace(NamedTuple):
     """Where an agent was defined when its session began, and where it is defined in this process: import paths.
 
     A file may be run as a program, imported as a module, or be moved. What stood beside the agent stands beside it.
@@ -579,10 +579,10 @@ class Moved(NamedTuple):
         return f"{here}:{qualified}" if here and module == before != here else ""
 
 
-NOT_MOVED: Final = Moved()
+NOT_MOVED: Final = AgentPlace()
 
 
-def known_tool(origin: str, moved: Moved = NOT_MOVED) -> Tool[..., Any] | None:
+def known_tool(origin: str, moved: AgentPlace = NOT_MOVED) -> Tool[..., Any] | None:
     """The tool that a journal calls ``origin``, if this process has declared it. Nothing is imported."""
     for path in _paths(origin, moved):
         if path in _registered:
@@ -591,7 +591,7 @@ def known_tool(origin: str, moved: Moved = NOT_MOVED) -> Tool[..., Any] | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def _paths(origin: str, moved: Moved) -> tuple[str, ...]:
+def _paths(origin: str, moved: AgentPlace) -> tuple[str, ...]:
     """Where the tool may be, the likeliest first. ``__main__`` of a journal is not the main module of this process."""
     beside = moved.of(origin)
     if beside:
@@ -604,7 +604,7 @@ def _is_the_same(path: str, origin: str) -> bool:
     return path.endswith(f".{origin}") or origin.endswith(f".{path}")
 
 
-def find_tool(origin: str, moved: Moved = NOT_MOVED) -> Tool[..., Any]:
+def find_tool(origin: str, moved: AgentPlace = NOT_MOVED) -> Tool[..., Any]:
     """The tool that a journal calls ``origin``, imported if need be.
 
     Raises:

@@ -40,7 +40,7 @@ class Watchdog:
         self._asked_at: float | None = None
         self._told = False
 
-    def look(self) -> Blocked | None:
+    def check(self) -> Blocked | None:
         """Who holds the loop, once per time it is held. Called now and then, from another thread."""
         now = self._clock.monotonic()
         # Counted from the question, not from the last answer: whoever looks seldom is told no less of the truth.

@@ -27,37 +27,37 @@ from midcourse.errors import (
     SessionNotFound,
     StaleEpoch,
     StoreError,
-    spelled_out,
+    encodable_text,
 )
 from midcourse.ports.bus import Bus
 from midcourse.ports.clock import Clock
 from midcourse.ports.meter import UNMETERED, Meter
 from midcourse.ports.projection import Projection
 from midcourse.ports.store import Append, Creation, Deciding, Head, Owned, Store
+from midcourse.runtime.active_switches import ActiveSwitches
 from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
-from midcourse.runtime.auditing import entry_of
+from midcourse.runtime.audit_log import entry_of
 from midcourse.runtime.calls import enter_process
 from midcourse.runtime.children import is_orphaned, parent_name
 from midcourse.runtime.clock import wait
+from midcourse.runtime.command_listener import CommandListener
+from midcourse.runtime.command_outcome import encode_outcome, refusal
+from midcourse.runtime.context import RuntimeContext, SessionTree
+from midcourse.runtime.deferred_calls import DeferredCalls
 from midcourse.runtime.driver import Driver
+from midcourse.runtime.failed_writes import FailedWrites
 from midcourse.runtime.fanout import Fanout
+from midcourse.runtime.group_reaper import process_group_reaper
 from midcourse.runtime.journal import TURNS, Journal, head_of
-from midcourse.runtime.listening import Listener
-from midcourse.runtime.loading import Loaded, load
-from midcourse.runtime.minding import the_minder
-from midcourse.runtime.outcomes import encode_outcome, refusal
-from midcourse.runtime.processes import Processes
+from midcourse.runtime.process_pool import ProcessPool
+from midcourse.runtime.session_loader import LoadedSession, load
 from midcourse.runtime.settings import Settings
-from midcourse.runtime.signals import SignalReader
-from midcourse.runtime.standing import Standing
-from midcourse.runtime.supervision import UNWATCHED, Supervisor, Watched
-from midcourse.runtime.surroundings import Surroundings, Tree
-from midcourse.runtime.sweeping import Sweeper
-from midcourse.runtime.threads import Threads
-from midcourse.runtime.tools import Moved, known_tool
-from midcourse.runtime.turns import Turns
-from midcourse.runtime.unwritten import Unwritten
+from midcourse.runtime.signal_reader import SignalReader
+from midcourse.runtime.supervisor import UNWATCHED, Supervisor, WatchedSession
+from midcourse.runtime.sweeper import Sweeper
+from midcourse.runtime.thread_pool import ThreadPool
+from midcourse.runtime.tools import AgentPlace, known_tool
 
 log = logging.getLogger("midcourse")
 
@@ -95,8 +95,8 @@ class Worker:
         self._checkpoints = checkpoints
         self.id = WorkerId(f"worker_{clock.fresh_id()}")
         self.fanout = Fanout(bus, clock)
-        self.standing = Standing(store)
-        self.unwritten = Unwritten(store, clock)
+        self.standing = ActiveSwitches(store)
+        self.failed_writes = FailedWrites(store, clock)
         self._driven: set[str] | None = None if recovers else set()
         self.sweeper = Sweeper(
             store,
@@ -108,25 +108,25 @@ class Worker:
         )
         self._lock = threading.Lock()
         self._drivers: dict[SessionId, Driver] = {}
-        self._watched: dict[SessionId, Watched] = {}
+        self._watched: dict[SessionId, WatchedSession] = {}
         self._attending: set[SessionId] = set()
         self._given: dict[SessionId, Agent[object]] = {}
         self._unbroken: set[asyncio.Task[None]] = set()
         self._draining = self._closing = False
         self._last: asyncio.Task[None] | None = None
-        self._threads = Threads(THREADS)
-        self._processes = Processes(the_minder(), prepare=enter_process)
+        self._threads = ThreadPool(THREADS)
+        self._processes = ProcessPool(process_group_reaper(), prepare=enter_process)
 
     # ---- life
 
-    async def open(self, tree: Tree) -> None:
+    async def open(self, tree: SessionTree) -> None:
         """Become a worker of the store, and begin to listen and to sweep."""
-        self._turns = Turns(TURNS)
-        self._listener = Listener(self)
+        self._turns = DeferredCalls(TURNS)
+        self._listener = CommandListener(self)
         loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(self.store, self.clock, loop, self.settings)
         self.signals = SignalReader(self.supervisor)
-        self._around = Surroundings(
+        self._ctx = RuntimeContext(
             store=self.store,
             clock=self.clock,
             fanout=self.fanout,
@@ -135,7 +135,7 @@ class Worker:
             processes=self._processes,
             loop=loop,
             is_fresh=self._listener.is_fresh,
-            owes=self.unwritten.owes,
+            owes=self.failed_writes.has_deferred,
             admission=Admission(self.settings.max_running),
             environments=self.supervisor.environments,
             most_for_a_call=self.supervisor.most_for_a_call,
@@ -177,8 +177,8 @@ class Worker:
         """Write the stops that were answered as not durable, before another process takes what they stopped."""
         try:
             async with self.clock.timeout(self.settings.cleanup):
-                await self.standing.write_what_is_held()
-                await self.unwritten.pay_all()
+                await self.standing.flush()
+                await self.failed_writes.pay_all()
         except (MidcourseError, TimeoutError) as error:
             log.error("stops that were answered as not durable end with this process: %s", error)
 
@@ -200,7 +200,7 @@ class Worker:
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop that the agents run on."""
-        return self._around.loop
+        return self._ctx.loop
 
     def take_nothing_more(self) -> None:
         """Begin to drain: nothing is taken or made from now on. On any thread."""
@@ -259,7 +259,7 @@ class Worker:
 
     def has_given_up(self, session_id: SessionId) -> bool:
         """Whether a write failed for a session of this process, so that nothing of it lives until writes work again."""
-        return session_id in self.unwritten and session_id not in self._drivers
+        return session_id in self.failed_writes and session_id not in self._drivers
 
     def drivers(self) -> list[Driver]:
         """All of them."""
@@ -291,7 +291,7 @@ class Worker:
                 "This process is about to end and starts no new sessions. Try again in a moment: another one goes on.",
                 code="draining",
             )
-        await self._whole(self._create(session_id, agent, goal, parent=parent, terms=terms, by=by, role=role))
+        await self._shielded(self._create(session_id, agent, goal, parent=parent, terms=terms, by=by, role=role))
 
     async def _create(
         self,
@@ -341,14 +341,14 @@ class Worker:
                 question = None
         if worker is not None:
             is_clear = await self._is_clear(state.session)
-            driver = self._drive(Loaded(state, 0), epoch, decides_first=question is not None, is_clear=is_clear)
+            driver = self._drive(LoadedSession(state, 0), epoch, decides_first=question is not None, is_clear=is_clear)
             if question is not None:
                 await driver.recover()
 
     async def _is_clear(self, session: Session) -> bool:
         """Whether no kill switch stands over a session that is durable. If nobody can tell, whoever begins it looks."""
         try:
-            return await self.standing.over(session) is None
+            return await self.standing.switch_over(session) is None
         except MidcourseError:
             return False
 
@@ -364,10 +364,10 @@ class Worker:
         with self._lock:
             if self._draining or session_id in self._drivers or session_id in self._attending:
                 return
-            if self.unwritten.waits(session_id):
+            if self.failed_writes.waits(session_id):
                 return
             self._attending.add(session_id)
-        await self._whole(self._attend(session_id, sponsor))
+        await self._shielded(self._attend(session_id, sponsor))
 
     async def _attend(self, session_id: SessionId, sponsor: Driver | None) -> None:
         try:
@@ -379,7 +379,7 @@ class Worker:
                 self._attending.discard(session_id)
         await driver.recover()
 
-    async def _whole(self, doing: Coroutine[Any, Any, None]) -> None:
+    async def _shielded(self, doing: Coroutine[Any, Any, None]) -> None:
         """Do it to its end, also if whoever waits is cancelled: what is ours and not driven, nobody else takes."""
         task = asyncio.get_running_loop().create_task(doing)
         self._unbroken.add(task)
@@ -387,7 +387,7 @@ class Worker:
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(_tell_of_failure)  # nobody waits for it any more
+            task.add_done_callback(_log_failure)  # nobody waits for it any more
             raise
 
     def _remember(self, session_id: SessionId, agent: Agent[object]) -> None:
@@ -405,7 +405,7 @@ class Worker:
     def _has_tools(self, session: Session) -> bool:
         """Whether this process has declared the tools that the session's cancel waits for."""
         agent = self._given.get(session.id, self.agents.get(session.agent))
-        moved = Moved(session.origin, agent.origin if agent is not None else "")
+        moved = AgentPlace(session.origin, agent.origin if agent is not None else "")
         return all(known_tool(origin, moved) is not None for origin in session.needs)
 
     def adopt(self, new: SessionId, source: SessionId) -> None:
@@ -415,7 +415,7 @@ class Worker:
 
     async def _take(self, session_id: SessionId, sponsor: Driver | None) -> Driver:
         began = self.clock.monotonic()
-        epoch = self.unwritten.epoch(session_id)
+        epoch = self.failed_writes.epoch(session_id)
         if epoch is None:
             owned = await self.store.take(session_id, self.id)
         else:  # still ours: a write had failed, and it goes on from what is durable
@@ -423,7 +423,7 @@ class Worker:
         try:
             loaded = await load(self.store, owned.head)
         except Damaged as error:
-            await self._bury(owned, error)
+            await self._mark_damaged(owned, error)
             raise
         await self.supervisor.learn(loaded.state.session)
         try:
@@ -442,29 +442,29 @@ class Worker:
                 driver.journal.append(taken)  # calls were lost, or work is continued here: that is a fact
             else:
                 driver.journal.take(taken)
-        self.unwritten.taken(session_id)
+        self.failed_writes.taken(session_id)
         return driver
 
     async def _take_again(self, session_id: SessionId, epoch: Epoch) -> Owned:
         """Return the head of a session that is still ours, once the store takes writes for it again."""
         try:
-            await self.unwritten.pay(session_id)
+            await self.failed_writes.flush(session_id)
             owned = await self.store.head(session_id)
             if owned.owner == self.id and owned.epoch == epoch:
                 await self.store.append(Append(owned.head, epoch=epoch))  # or a step runs whose result cannot be kept
-                self.unwritten.written()
+                self.failed_writes.written()
                 return owned
         except StaleEpoch:
             pass
         except (StoreError, Damaged) as error:
-            self.unwritten.add(session_id, epoch, error)
+            self.failed_writes.add(session_id, epoch, error)
             raise
-        self.unwritten.taken(session_id)
+        self.failed_writes.taken(session_id)
         raise OwnerAlive(f"Session '{session_id}' has another owner by now.")
 
     def _drive(
         self,
-        loaded: Loaded,
+        loaded: LoadedSession,
         epoch: Epoch,
         *,
         taken: bool = False,
@@ -501,7 +501,7 @@ class Worker:
         driver = Driver(
             journal,
             agent,
-            self._around,
+            self._ctx,
             gone=self._forget,
             unavailable=unavailable,
             sponsor=sponsor,
@@ -511,7 +511,7 @@ class Worker:
         )
         watched = None
         if agent is not None and session.terms.policy not in ("", UNWATCHED):
-            watched = Watched(driver, self.supervisor)
+            watched = WatchedSession(driver, self.supervisor)
         with self._lock:
             if self._driven is not None:
                 self._driven.add(root_of(session.id))
@@ -525,9 +525,9 @@ class Worker:
 
     def _grown(self, session: Session, holds_end: bool) -> None:
         if holds_end:
-            self.unwritten.kept(session.id)
+            self.failed_writes.kept(session.id)
         else:
-            self.unwritten.written()
+            self.failed_writes.written()
         self.fanout.grown(session.id)
         if _is_readable(session):
             self._checkpoints.moved(session.id)
@@ -553,7 +553,7 @@ class Worker:
                 if watched is not None:
                     watched.stop()
         if driver.journal.broken is None:
-            self.unwritten.kept(driver.id)
+            self.failed_writes.kept(driver.id)
         session = driver.journal.session
         self.sweeper.left(session)
         self.fanout.left(driver.id)
@@ -567,11 +567,11 @@ class Worker:
             log.warning("session %s: %s", session_id, error)
         else:
             log.error("session %s: stopped, because its journal cannot be written: %s", session_id, error)
-            self.unwritten.add(session_id, epoch, error)
+            self.failed_writes.add(session_id, epoch, error)
         if driver is not None:
             driver.wake()
 
-    async def _bury(self, owned: Owned, error: Damaged) -> None:
+    async def _mark_damaged(self, owned: Owned, error: Damaged) -> None:
         """A damaged journal is never continued: its commands are refused, and lists show the session as failed."""
         head = owned.head
         outcome = refusal(error, "failed", head.position)
@@ -593,13 +593,13 @@ class Worker:
             return await self.store.head(session_id)
         except (SessionNotFound, UnicodeEncodeError):  # no id that was ever given holds half a surrogate pair
             raise SessionNotFound(
-                f"There is no session '{spelled_out(session_id)}' in {self.store.name}. "
+                f"There is no session '{encodable_text(session_id)}' in {self.store.name}. "
                 "List them, or check the store's URL.",
                 session_id=session_id,
             ) from None
 
 
-def _tell_of_failure(task: "asyncio.Task[None]") -> None:
+def _log_failure(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.warning("a session could not be taken: %s", error)
 

@@ -16,7 +16,7 @@ os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # before it is imported: wh
 
 import midcourse
 from midcourse.samples.catalog import SAMPLES, sample
-from midcourse.samples.places import FOLDER
+from midcourse.samples.folders import FOLDER
 
 HELP: Final = """\
 While it runs, type a line and press return:

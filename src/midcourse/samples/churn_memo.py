@@ -23,10 +23,10 @@ import midcourse
 from midcourse.adapters.pydantic_ai import wrap
 from midcourse.core.terms import Terms
 from midcourse.models.script import Call, Conversation, Piece
-from midcourse.samples.courses import amount_over, course_of, done_since, quoted
+from midcourse.samples.folders import folder_of, made_once
 from midcourse.samples.models import model_for, pace, words
-from midcourse.samples.places import folder_of, made_once
-from midcourse.samples.planning import Planned
+from midcourse.samples.plan import PlanFromTools
+from midcourse.samples.redirects import amount_over, course_of, done_since, quoted
 from midcourse.tools import Files, files_in
 
 NAME: Final = "churn-memo"
@@ -341,7 +341,7 @@ _agent: Final = Agent(
         "each call. End with one sentence that sums up the memo."
     ),
     tools=[fetch_customers, join_mrr, score_risk, write_memo],
-    capabilities=[Planned(lambda tool, _: PLAN.get(tool, ""), tuple(PLAN.values()))],
+    capabilities=[PlanFromTools(lambda tool, _: PLAN.get(tool, ""), tuple(PLAN.values()))],
 )
 agent: Final = wrap(
     _agent,

@@ -30,15 +30,15 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 import midcourse
-from midcourse.adapters.holding import MODEL, Listener, closed, step_key
-from midcourse.adapters.pydantic_ai.conversation import Conversation as Kept
+from midcourse.adapters.held_agent import MODEL, MessageListener, closed, step_key
+from midcourse.adapters.pydantic_ai.conversation import MessageHistory as Kept
 from midcourse.adapters.pydantic_ai.conversation import interrupted, load_response
 from midcourse.adapters.pydantic_ai.streams import spoken
 from midcourse.core.terms import Terms
 from midcourse.models.script import Call, Conversation, Piece
-from midcourse.samples.courses import course_of, done_since, quoted
+from midcourse.samples.folders import folder_of, made_once
 from midcourse.samples.models import model_for, words
-from midcourse.samples.places import folder_of, made_once
+from midcourse.samples.redirects import course_of, done_since, quoted
 
 NAME: Final = "order-desk"
 DESCRIPTION: Final = (
@@ -225,7 +225,7 @@ async def _answer(messages: Sequence[ModelMessage]) -> AsyncIterator[str | midco
 async def agent(run: midcourse.Run) -> str:
     """Ask the model, make the calls it wants, and so on, until it has said how the order went."""
     prepare()
-    people, kept = Listener(run), Kept(run)
+    people, kept = MessageListener(run), Kept(run)
     await kept.close_turn_before()
     messages = kept.messages
     for _ in range(REQUESTS):
@@ -253,7 +253,7 @@ async def agent(run: midcourse.Run) -> str:
     raise RuntimeError(f"The model has not come to an end after {REQUESTS} requests. Redirect it, or ask another one.")
 
 
-async def _result(run: midcourse.Run, people: Listener, call: ToolCallPart) -> ToolReturnPart:
+async def _result(run: midcourse.Run, people: MessageListener, call: ToolCallPart) -> ToolReturnPart:
     """What comes of a call; of one that a person's word came before, that it was not made."""
     made = TOOLS.get(call.tool_name)
     content: Any

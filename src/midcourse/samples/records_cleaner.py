@@ -19,10 +19,10 @@ import midcourse
 from midcourse.adapters.pydantic_ai import wrap
 from midcourse.core.terms import Terms
 from midcourse.models.script import Call, Conversation, Piece
-from midcourse.samples.courses import course_of, done_since, quoted
+from midcourse.samples.folders import folder_of, made_once
 from midcourse.samples.models import model_for, words
-from midcourse.samples.places import folder_of, made_once
-from midcourse.samples.planning import Planned
+from midcourse.samples.plan import PlanFromTools
+from midcourse.samples.redirects import course_of, done_since, quoted
 
 NAME: Final = "records-cleaner"
 DESCRIPTION: Final = (
@@ -218,7 +218,7 @@ _agent: Final = Agent(
         "and try nothing else. Say in a sentence what you do before each call, and end with what was deleted."
     ),
     tools=[find_candidates, delete_records],
-    capabilities=[Planned(lambda tool, _: PLAN.get(tool, ""), tuple(PLAN.values()))],
+    capabilities=[PlanFromTools(lambda tool, _: PLAN.get(tool, ""), tuple(PLAN.values()))],
 )
 agent: Final = wrap(
     _agent,

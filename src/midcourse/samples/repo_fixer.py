@@ -26,10 +26,10 @@ import midcourse
 from midcourse.adapters.pydantic_ai import wrap
 from midcourse.core.terms import Terms
 from midcourse.models.script import Call, Conversation, Piece, Text
-from midcourse.samples.courses import Course, course_of, quoted
+from midcourse.samples.folders import folder_of, made_once
 from midcourse.samples.models import model_for, words
-from midcourse.samples.places import folder_of, made_once
-from midcourse.samples.planning import Planned
+from midcourse.samples.plan import PlanFromTools
+from midcourse.samples.redirects import StoryCourse, course_of, quoted
 from midcourse.samples.repo_sources import sources
 from midcourse.tools import Files, files_in
 
@@ -190,7 +190,7 @@ def script(conversation: Conversation) -> Sequence[Piece]:
     ]
 
 
-def _rename(conversation: Conversation, course: Course, old: str, new: str) -> Sequence[Piece]:
+def _rename(conversation: Conversation, course: StoryCourse, old: str, new: str) -> Sequence[Piece]:
     begin = _begin(conversation, course)
     found = _results(conversation, "search", word=old)
     if not found:
@@ -225,7 +225,7 @@ def _rename(conversation: Conversation, course: Course, old: str, new: str) -> S
     ]
 
 
-def _fix(conversation: Conversation, course: Course) -> Sequence[Piece]:
+def _fix(conversation: Conversation, course: StoryCourse) -> Sequence[Piece]:
     begin = _begin(conversation, course)
     tested = _results(conversation, "run_tests", suite="login")
     if not tested:
@@ -265,7 +265,7 @@ def _look_at_the_check(conversation: Conversation, begin: str, listed: Sequence[
     return [_says(f"I changed the session check and the tests still fail. {_so_far(conversation)}")]
 
 
-def _drift(conversation: Conversation, course: Course, begin: str, listed: Sequence[str]) -> Sequence[Piece]:
+def _drift(conversation: Conversation, course: StoryCourse, begin: str, listed: Sequence[str]) -> Sequence[Piece]:
     """One area after the other: in each file the first constant, in the hope that it is the one."""
     edited = {call.arguments["path"] for call, _ in _calls(conversation, "edit_file")}
     read = {f"{call.arguments['path']}": text for call, text in _calls(conversation, "read_file")}
@@ -294,7 +294,7 @@ def _drift(conversation: Conversation, course: Course, begin: str, listed: Seque
     return [_says(f"The login tests still fail after all that. {_so_far(conversation)}")]
 
 
-def _begin(conversation: Conversation, course: Course) -> str:
+def _begin(conversation: Conversation, course: StoryCourse) -> str:
     if conversation.latest.calls:
         return ""
     if course.explains:
@@ -302,7 +302,7 @@ def _begin(conversation: Conversation, course: Course) -> str:
     return f"Understood: {quoted(course.last)} " if course.is_changed else ""
 
 
-def _editable(course: Course, paths: Sequence[str]) -> list[str]:
+def _editable(course: StoryCourse, paths: Sequence[str]) -> list[str]:
     """The files that what was said leaves to the agent. Words that name none of them restrict nothing."""
     left = list(paths)
     for text in course.said:
@@ -393,7 +393,7 @@ _agent: Final = Agent(
         "in a sentence what you do before each call. End with what you changed and what the tests say."
     ),
     tools=[list_files, search, read_file, edit_file, rename_in_file, run_tests],
-    capabilities=[Planned(_item)],
+    capabilities=[PlanFromTools(_item)],
 )
 agent: Final = wrap(
     _agent,

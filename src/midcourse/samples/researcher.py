@@ -21,10 +21,10 @@ import midcourse
 from midcourse.adapters.pydantic_ai import wrap
 from midcourse.core.terms import Terms
 from midcourse.models.script import Call, Conversation, Piece
-from midcourse.samples.courses import course_of, quoted
+from midcourse.samples.folders import folder_of, made_once
 from midcourse.samples.models import model_for, words
-from midcourse.samples.places import folder_of, made_once
-from midcourse.samples.planning import Planned
+from midcourse.samples.plan import PlanFromTools
+from midcourse.samples.redirects import course_of, quoted
 
 NAME: Final = "researcher"
 DESCRIPTION: Final = "Reads a folder of documents and streams a long report about them, a section at a time."
@@ -283,7 +283,7 @@ _agent: Final = Agent(
         "the last section write '## Closing' and call nothing. Ten sections, unless the person wants another number."
     ),
     tools=[list_documents, gather_notes],
-    capabilities=[Planned(_item), WholeReport()],
+    capabilities=[PlanFromTools(_item), WholeReport()],
 )
 agent: Final = wrap(
     _agent,

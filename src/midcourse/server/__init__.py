@@ -1,5 +1,5 @@
 """The HTTP API: sessions, their events and their controls, for clients and the console."""
 
-from midcourse.server.app import Limits, Server
+from midcourse.server.app import CallerLimits, Server
 
-__all__ = ["Limits", "Server"]
+__all__ = ["CallerLimits", "Server"]

@@ -10,37 +10,36 @@ from typing import Any, Final
 from fastapi import FastAPI
 
 from midcourse._version import __version__
+from midcourse.analysis.reports.review import WEEKLY
 from midcourse.core.audit import KEPT
-from midcourse.core.inbox import OPERATORS, check_name
 from midcourse.core.replies import Durability
 from midcourse.core.switches import Switch
+from midcourse.people.inbox_rules import OPERATORS, check_name
+from midcourse.people.leader_lease import LeaderLease
+from midcourse.people.notifier import Notifier, run_notifier
 from midcourse.ports.meter import Meter, Meters
 from midcourse.ports.store import Store
-from midcourse.reports.review import WEEKLY
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
+from midcourse.server.agent_loader import unknown_policies
+from midcourse.server.audit_retention import check_kept, keep_pruning
 from midcourse.server.auth import Access, access_of
-from midcourse.server.claiming import Turn
+from midcourse.server.console_files import Console, is_built, login_page, not_built
 from midcourse.server.conventions import Addresses, Conventions, check_root_path
-from midcourse.server.documents import describe
-from midcourse.server.fleet import Board
+from midcourse.server.fleet_changes import FleetBoard
 from midcourse.server.health import Health
-from midcourse.server.hosting import Reading, drained, hosted
-from midcourse.server.leaving import Leaving
+from midcourse.server.host_threads import ReadingThread, drained, hosted
+from midcourse.server.http_protocol import HEAD_SECONDS, MOST_WAITING
 from midcourse.server.limits import BODY_LIMIT, BodyLimit, Buckets, RateLimit, SafeHeaders, Streams
-from midcourse.server.loading import unknown_policies
 from midcourse.server.logins import Logins
-from midcourse.server.metering import Metering
+from midcourse.server.metrics import StoreMetrics
+from midcourse.server.openapi import describe
 from midcourse.server.origins import Cors, HostCheck, OriginCheck, allowed_origins, host_allowed
-from midcourse.server.pages import Console, is_built, login_page, not_built
 from midcourse.server.problems import explain_errors
-from midcourse.server.protocol import HEAD_SECONDS, MOST_WAITING
-from midcourse.server.pruning import check_kept, keep_pruning
-from midcourse.server.reminding import Teller, keep_telling
-from midcourse.server.retaining import keep_erasing
-from midcourse.server.reviewing import check_every, keep_reviewing
+from midcourse.server.retention import keep_erasing
+from midcourse.server.review_schedule import check_every, keep_reviewing
 from midcourse.server.routes import (
     artifacts,
     bulk,
@@ -58,15 +57,16 @@ from midcourse.server.routes import (
     trials,
     webhooks,
 )
+from midcourse.server.shutdown import Shutdown
 from midcourse.server.stream import END_SECONDS
-from midcourse.server.tokens import Tokens, check_given_token
+from midcourse.server.tokens import TokenStore, check_given_token
 
 API: Final = "/api/v1"
 log = logging.getLogger("midcourse.server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class CallerLimits:
     """What one caller may take."""
 
     body: int = BODY_LIMIT
@@ -107,7 +107,7 @@ class Server:
     durability: Durability = "power"
     drive: bool = True
     settings: Settings = field(default_factory=Settings)
-    limits: Limits = field(default_factory=Limits)
+    limits: CallerLimits = field(default_factory=CallerLimits)
     redis: str | None = None
     grace: float = 10.0
     drain_delay: float = 0.0
@@ -133,7 +133,7 @@ class Server:
         check_name(self.escalate_to, "escalate_to")
         self.control: Control | None = None
         self.parked = 0
-        self._metering = Metering(SystemClock())
+        self._store_metrics = StoreMetrics(SystemClock())
         self.app = self._make()
 
     @asynccontextmanager
@@ -147,23 +147,25 @@ class Server:
             agents=self.agents,
             redis=self.redis,
             grace=self.grace,
-            meter=self._metering.metrics if self.meter is None else Meters(self._metering.metrics, self.meter),
+            meter=self._store_metrics.metrics
+            if self.meter is None
+            else Meters(self._store_metrics.metrics, self.meter),
         ) as control:
             for one in await unknown_policies(control.worker.store, control.worker.agents):
                 log.warning("%s", one)
             self.control = control
             self.app.state.control = control
-            self.app.state.reading = reading = Reading()
-            self.app.state.board = Board(
+            self.app.state.reading = reading = ReadingThread()
+            self.app.state.board = FleetBoard(
                 control.worker.store, control.worker.clock, control.worker.settings.unreachable_after
             )
-            tokens = Tokens(control.worker.store, control.worker.clock, local=self.token)
+            tokens = TokenStore(control.worker.store, control.worker.clock, local=self.token)
             self.app.state.access = Access(tokens, Logins(control.worker.store, control.worker.clock, tokens))
             reviewing = self._begin_reviews(control, reading)
             pruning = self._begin_pruning(control, reading)
             retaining = self._begin_erasing(control, reading)
-            teller = self._teller(control)
-            telling = asyncio.get_running_loop().create_task(keep_telling(teller))
+            teller = self._run_notifier(control)
+            telling = asyncio.get_running_loop().create_task(run_notifier(teller))
             try:
                 yield
             finally:
@@ -172,7 +174,7 @@ class Server:
                     one.cancel()
                 await asyncio.gather(*background, return_exceptions=True)
                 await teller.end()
-                self._metering.close()
+                self._store_metrics.close()
                 self.parked = max(self.parked, len(control.worker.drivers()))
                 self.control = None
                 reading.close()
@@ -198,43 +200,43 @@ class Server:
             log.info("about to end: takes requests for %g s more, while /readyz sends them elsewhere", self.drain_delay)
             await asyncio.sleep(self.drain_delay)
         self.parked = len(control.worker.drivers())
-        self.app.state.leaving.tell()
+        self.app.state.leaving.announce()
         await drained(control, self.grace)
         self.app.state.leaving.end()
-        control.worker.fanout.stir()
+        control.worker.fanout.wake_all()
         await self.app.state.leaving.wait_for_streams(3 * END_SECONDS)
 
-    def _begin_reviews(self, control: Control, reading: Reading) -> "asyncio.Task[None] | None":
+    def _begin_reviews(self, control: Control, reading: ReadingThread) -> "asyncio.Task[None] | None":
         if self.review_every is None:
             return None
         worker, policy = control.worker, self.settings.policy
         work = keep_reviewing(worker.store, worker.clock, reading, every=self.review_every, policy=policy)
         return asyncio.get_running_loop().create_task(work)
 
-    def _begin_pruning(self, control: Control, reading: Reading) -> "asyncio.Task[None] | None":
+    def _begin_pruning(self, control: Control, reading: ReadingThread) -> "asyncio.Task[None] | None":
         if self.keep_audit is None:
             return None
         worker = control.worker
         work = keep_pruning(worker.store, worker.clock, reading, keep=self.keep_audit)
         return asyncio.get_running_loop().create_task(work)
 
-    def _teller(self, control: Control) -> Teller:
+    def _run_notifier(self, control: Control) -> Notifier:
         worker = control.worker
 
         async def switches() -> Sequence[Switch]:
-            return [*await worker.standing.glance(), *await worker.standing.lifted()]
+            return [*await worker.standing.recent(), *await worker.standing.lifted()]
 
-        return Teller(
+        return Notifier(
             worker.store,
             worker.clock,
-            Turn(worker.store, worker.clock, worker.id),
+            LeaderLease(worker.store, worker.clock, worker.id),
             policy=self.settings.policy,
             escalate_to=self.escalate_to,
             root_path=self.root_path,
             switches=switches,
         )
 
-    def _begin_erasing(self, control: Control, reading: Reading) -> "asyncio.Task[None] | None":
+    def _begin_erasing(self, control: Control, reading: ReadingThread) -> "asyncio.Task[None] | None":
         if self.settings.keep_for is None:
             return None
         return asyncio.get_running_loop().create_task(keep_erasing(control, reading, self.settings.keep_for))
@@ -255,8 +257,8 @@ class Server:
         app.openapi = lambda: describe(app)
         app.state.streams = Streams(each=self.limits.streams_each, total=self.limits.streams)
         app.state.access = app.state.control = None
-        app.state.leaving = Leaving()
-        app.state.health, app.state.metering = Health(), self._metering
+        app.state.leaving = Shutdown()
+        app.state.health, app.state.metering = Health(), self._store_metrics
         app.state.metrics_open = self.metrics_open
         app.include_router(operations.router)
         app.state.trials = asyncio.Semaphore(trials.AT_ONCE)

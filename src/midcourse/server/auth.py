@@ -16,7 +16,7 @@ from midcourse.server.limits import IDENTIFIED
 from midcourse.server.logins import BrowserSession, Login, Logins
 from midcourse.server.origins import check_cookie_request, place_of
 from midcourse.server.roles import includes
-from midcourse.server.tokens import Principal, Tokens
+from midcourse.server.tokens import Principal, TokenStore
 
 PAGE_HEADER: Final = "Midcourse-Page"
 """The header with the page key, without which a browser session's cookie is worth nothing."""
@@ -36,7 +36,7 @@ class Credential(NamedTuple):
 class Access:
     """Finds out whom a request comes from."""
 
-    def __init__(self, tokens: Tokens, logins: Logins) -> None:
+    def __init__(self, tokens: TokenStore, logins: Logins) -> None:
         self.tokens = tokens
         self.logins = logins
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, TypeVar, cast
 from fastapi import Depends, Header, Request
 
 from midcourse.core.agent_rights import check_no_agent
-from midcourse.core.allowed import did_you_mean
 from midcourse.core.audit import AuditEntry
+from midcourse.core.choices import did_you_mean
 from midcourse.core.commands import ID_LIMIT, MARK_LIMIT, AnyCommand, Command, Role, Rung, is_below, verb
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.replies import Level, Reply
@@ -21,14 +21,14 @@ from midcourse.ports.sender import AGENT_HEADER, agent_here, has_session
 from midcourse.runtime.control import Control
 from midcourse.server.auth import access_of, check_role
 from midcourse.server.conventions import address_in
-from midcourse.server.fleet import Board
-from midcourse.server.hosting import Reading
-from midcourse.server.leaving import Leaving
+from midcourse.server.fleet_changes import FleetBoard
+from midcourse.server.host_threads import ReadingThread
 from midcourse.server.limits import Streams
 from midcourse.server.origins import SAFE
-from midcourse.server.problems import told
+from midcourse.server.problems import redacted_error
+from midcourse.server.shutdown import Shutdown
 from midcourse.server.tokens import Principal
-from midcourse.server.wording import shortened
+from midcourse.server.validation_errors import shortened
 
 log = logging.getLogger("midcourse.server")
 C = TypeVar("C", bound=Command)
@@ -83,7 +83,7 @@ class Caller:
 
     def told(self, error: MidcourseError) -> MidcourseError:
         """An error as this caller may be told of it, where no problem document says it."""
-        return told(error, self.principal)
+        return redacted_error(error, self.principal)
 
     def narrowed(self, tenant: str | None) -> str | None:
         """The tenant whose things are listed: the caller's own. The host's callers may name one, or (None) see all.
@@ -137,14 +137,14 @@ class Caller:
         return cast("asyncio.Semaphore", self._request.app.state.trials)
 
     @property
-    def board(self) -> Board:
+    def board(self) -> FleetBoard:
         """The fleet, for those who follow it."""
-        return cast("Board", self._request.app.state.board)
+        return cast("FleetBoard", self._request.app.state.board)
 
     @property
-    def leaving(self) -> Leaving:
+    def leaving(self) -> Shutdown:
         """Whether the server is about to end."""
-        return cast("Leaving", self._request.app.state.leaving)
+        return cast("Shutdown", self._request.app.state.leaving)
 
     async def wait_for_change(self, seconds: float) -> None:
         """Wait until a token was revoked or a browser session ended here, or for so many seconds."""
@@ -169,7 +169,7 @@ class Caller:
             name = f"{self.principal.full_name}:{hashlib.blake2b(self.key.encode(), digest_size=20).hexdigest()}"
         return CommandId(name)
 
-    def wish(self, kind: type[C], **fields: Any) -> C:
+    def make_command(self, kind: type[C], **fields: Any) -> C:
         """A command of the caller."""
         own: dict[str, Any] = {
             "id": self.command_id,
@@ -243,7 +243,7 @@ class Caller:
 
     async def read(self, work: Coroutine[Any, Any, T]) -> T:
         """Something that folds a journal, or shows one, however long it is, and holds nobody else's request up."""
-        return await cast("Reading", self._request.app.state.reading)(work)
+        return await cast("ReadingThread", self._request.app.state.reading)(work)
 
     async def send(self, session_id: str, command: AnyCommand, *, wait: float, until: Level = "decided") -> Reply:
         """Send a command and answer once ``until`` is reached, or after ``wait`` seconds with what is known by then."""

@@ -14,8 +14,8 @@ from midcourse.errors import AccessDenied, ShelfChanged
 from midcourse.ports.clock import Clock
 from midcourse.ports.shelves import readable
 from midcourse.ports.store import Store
-from midcourse.server.shelf_table import ShelfTable
-from midcourse.server.tokens import HOST, LOCAL, Holder, Principal, Tokens, audited, digest_of, new_token
+from midcourse.server.shelf_cache import ShelfTable
+from midcourse.server.tokens import HOST, LOCAL, Holder, Principal, TokenStore, audited, digest_of, new_token
 
 CODE_SECONDS: Final = 60.0
 """How long a login code is valid."""
@@ -79,7 +79,7 @@ Kept = TypeVar("Kept", LoginCode, KeptBrowserSession)
 class Logins:
     """The login codes and browser sessions of one store. Used on one event loop."""
 
-    def __init__(self, store: Store, clock: Clock, tokens: Tokens) -> None:
+    def __init__(self, store: Store, clock: Clock, tokens: TokenStore) -> None:
         self._store = store
         self._clock = clock
         self._tokens = tokens

@@ -26,7 +26,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _ANY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})
 
 
-class Place(NamedTuple):
+class OriginPlace(NamedTuple):
     """Where a request goes or comes from, in one spelling."""
 
     scheme: str
@@ -38,7 +38,7 @@ class Place(NamedTuple):
         return f"{self.scheme}://{host}" + ("" if self.port == _DEFAULT_PORTS[self.scheme] else f":{self.port}")
 
 
-def place_of(scheme: str, authority: str) -> Place | None:
+def place_of(scheme: str, authority: str) -> OriginPlace | None:
     """``authority`` (``host``, ``host:port``, ``[address]:port``) in one spelling; None if it is malformed."""
     found = _HOST.fullmatch(authority)
     if found is None:
@@ -52,10 +52,10 @@ def place_of(scheme: str, authority: str) -> Place | None:
     else:
         host = name.lower().removesuffix(".")
     number = int(port) if port else _DEFAULT_PORTS.get(scheme, 0)
-    return Place(scheme, host, number) if host and 0 < number < 65536 else None
+    return OriginPlace(scheme, host, number) if host and 0 < number < 65536 else None
 
 
-def origin_named(text: str) -> Place | None:
+def origin_named(text: str) -> OriginPlace | None:
     """An Origin as browsers send it; None for ``null`` and whatever else is no address of a site."""
     found = _ORIGIN.fullmatch(text)
     return place_of(found[1].lower(), found[2]) if found else None

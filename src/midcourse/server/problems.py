@@ -25,10 +25,10 @@ from midcourse.errors import (
     StoreUnavailable,
     Unencodable,
 )
-from midcourse.server.codes import CODES
 from midcourse.server.conventions import address_in, path_in
+from midcourse.server.problem_codes import CODES
 from midcourse.server.tokens import Principal
-from midcourse.server.wording import in_words, shortened
+from midcourse.server.validation_errors import shortened, validation_sentence
 
 log = logging.getLogger("midcourse.server")
 
@@ -79,7 +79,7 @@ def problem_of(error: MidcourseError, principal: Principal | None = None) -> Res
     status = status_of(error)
     if status >= 500 and error.code != "draining":
         log.error("%s: %s", error.code, error)
-    error = told(error, principal)
+    error = redacted_error(error, principal)
     if isinstance(error, SessionNotFound):  # where the store lies is not the caller's business
         name = shortened(str(error.fields.get("session_id", "")))
         error = SessionNotFound(f"There is no session '{name}' here. GET /api/v1/sessions lists them.", session_id=name)
@@ -88,7 +88,7 @@ def problem_of(error: MidcourseError, principal: Principal | None = None) -> Res
     return problem_response(status, error.code, error.message, headers, **_encodable(fields))
 
 
-def told(error: MidcourseError, principal: Principal | None) -> MidcourseError:
+def redacted_error(error: MidcourseError, principal: Principal | None) -> MidcourseError:
     """``error`` as somebody may be told of it: where the store lies, and who holds it, is for the host's operators."""
     if principal is not None and (principal.tenant, principal.session, principal.role) == (None, None, "operate"):
         return error
@@ -150,7 +150,7 @@ def _invalid(request: Request, error: RequestValidationError) -> Response:
     wanted = getattr(body, "annotation", None)
     # A body that may be left out is one of two: itself, or nothing.
     kinds = [kind for kind in (wanted, *get_args(wanted)) if isinstance(kind, type) and issubclass(kind, BaseModel)]
-    sentence, field = in_words(found, kinds[0].model_fields if kinds else None, error.body)
+    sentence, field = validation_sentence(found, kinds[0].model_fields if kinds else None, error.body)
     if field == "body" and found[0]["type"] == "json_invalid":
         return problem_response(400, "unreadable_body", sentence, field=field)
     return problem_response(422, "invalid_input", sentence, field=field)

@@ -6,23 +6,23 @@ from typing import Annotated, Any, Final, Literal, cast
 from msgspec import inspect
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model, model_validator
 
-from midcourse.backtest.calibrating import FALSE_STOPS
-from midcourse.core.artifacts import ARTIFACT_LIMIT, DOCUMENTATION_LIMIT
+from midcourse.analysis.backtest.calibration import FALSE_STOPS
+from midcourse.analysis.reports.recorded_runs import MOST as MOST_RUNS
+from midcourse.analysis.reports.recorded_runs import USUAL as USUAL_RUNS
 from midcourse.core.bulk import MOST_SESSIONS, BulkVerb
 from midcourse.core.commands import ID_LIMIT, LONGEST_GRACE, TEXT_LIMIT, Behaviour, Command, Rung
-from midcourse.core.inbox import LONGEST_HAND_OVER, NAME_LIMIT
 from midcourse.core.parameters import Parameter, parameters
 from midcourse.core.replies import Level
 from midcourse.core.switches import LONGEST_REASON, LONGEST_VALUE, ScopeKind
 from midcourse.core.tenants import MARK
 from midcourse.core.tenants import PATTERN as TENANT
 from midcourse.core.terms import LABEL, MOST_LABELS, TaskClass
-from midcourse.core.webhooks import ABOUT_LIMIT, URL_LIMIT
-from midcourse.policies.kept import WHY_LIMIT
-from midcourse.policies.pages import SIZE_LIMIT
-from midcourse.policies.schema import REFERENCE
-from midcourse.reports.runs import MOST as MOST_RUNS
-from midcourse.reports.runs import USUAL as USUAL_RUNS
+from midcourse.people.inbox_rules import LONGEST_HAND_OVER, NAME_LIMIT
+from midcourse.people.webhooks import ABOUT_LIMIT, URL_LIMIT
+from midcourse.policy.artifacts import ARTIFACT_LIMIT, DOCUMENTATION_LIMIT
+from midcourse.policy.schema import REFERENCE
+from midcourse.policy.versions import WHY_LIMIT
+from midcourse.policy.yaml_positions import SIZE_LIMIT
 from midcourse.server.tokens import LIFETIME, LONGEST_LIFETIME, SHORTEST_LIFETIME
 
 LONGEST_WAIT = 60.0

@@ -16,11 +16,11 @@ from midcourse.errors import InvalidInput, StoreError
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head, HeadQuery
 from midcourse.server.caller import Caller
-from midcourse.server.fleet import EVERY as LIST_EVERY
-from midcourse.server.fleet import Board, found_by
+from midcourse.server.fleet_changes import EVERY as LIST_EVERY
+from midcourse.server.fleet_changes import FleetBoard, found_by
 from midcourse.server.limits import Slot
-from midcourse.server.views import delta_view, encoded, event_view, head_view
-from midcourse.server.wording import shortened
+from midcourse.server.to_json import delta_view, encoded, event_view, head_view
+from midcourse.server.validation_errors import shortened
 
 KEEP_ALIVE: Final = 15.0
 """Seconds between two comment lines that keep proxies and readers from giving up."""
@@ -211,7 +211,7 @@ def wants_stream(request: Request) -> bool:
     return "text/event-stream" in request.headers.get("accept", "")
 
 
-async def list_frames(board: Board, query: HeadQuery) -> AsyncIterator[bytes]:
+async def list_frames(board: FleetBoard, query: HeadQuery) -> AsyncIterator[bytes]:
     """Those that are wanted, in pieces, the first of which says ``all``; then each time what changed, and what left.
 
     ``counts`` are of the whole fleet, and come when they have changed.

@@ -29,7 +29,7 @@ from midcourse.ports.sender import check_people_send
 from midcourse.ports.shelves import readable
 from midcourse.ports.store import Store
 from midcourse.server.roles import role_named
-from midcourse.server.shelf_table import ShelfTable
+from midcourse.server.shelf_cache import ShelfTable
 
 PREFIX: Final = "mct_"
 """What every token begins with that was made here: people and scanners know it when they see it."""
@@ -138,7 +138,7 @@ class Holder(NamedTuple):
     expires_at: float | None
 
 
-class Tokens:
+class TokenStore:
     """The tokens of one store, and the server's own. Used on one event loop."""
 
     def __init__(self, store: Store, clock: Clock, *, local: str | None = None) -> None:

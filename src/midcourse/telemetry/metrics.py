@@ -116,7 +116,7 @@ class Metrics:
         self._clock = clock
         self._seen: dict[SessionId, _Seen] = {}
         self._agents: set[str] = set()
-        self.standing = Standing(clock)
+        self.standing = StoreGauges(clock)
         self.registry = of = CollectorRegistry()
         of.register(self.standing)
         ProcessCollector(registry=of)
@@ -372,7 +372,7 @@ FLEET_RATIOS: Final = {"calls_left_accuracy": CALLS_LEFT, "consistency": CONSIST
 SPREADS: Final = {"run_seconds": DURATION, "tokens_per_second": TOKEN_RATE}
 
 
-class Standing(Collector):
+class StoreGauges(Collector):
     """The gauges: how the store stood at the last look, and how this process stands now."""
 
     def __init__(self, clock: Clock) -> None:

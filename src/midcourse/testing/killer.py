@@ -15,7 +15,7 @@ from midcourse.core.events import StepFinished, decode_record
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.ports.store import Append, InboxRow, Store
-from midcourse.runtime.standing import SHELF as STANDING
+from midcourse.runtime.active_switches import SHELF as STANDING
 from midcourse.testing.wrapped_store import WrappedStore
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ When = Literal["before", "after"]
 _UNCOUNTED: Final = frozenset({"heads", "shelves", "audit", "audit_end", "unattended", "pending", "changed"})
 
 
-class Ledger:
+class LineLedger:
     """A file of lines outside the store, written by processes that may die at any moment: one write for each line."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -58,7 +58,7 @@ class Killer(WrappedStore):
         self.calls: list[str] = []
         self._at = at
         self._when = when
-        self._ledger = Ledger(ledger) if ledger is not None else None
+        self._ledger = LineLedger(ledger) if ledger is not None else None
         self._lock = threading.Lock()
 
     def append(self, append: Append) -> Awaitable[None]:

@@ -23,11 +23,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from midcourse.models.script import Conversation, Fail, Piece, Script, Usage, answer, usage
-from midcourse.testing.wires.answering import Answer
+from midcourse.testing.wires.answers import StreamAnswer
 from midcourse.testing.wires.chat_completions import ChatCompletions
+from midcourse.testing.wires.http_server import ServerThread
 from midcourse.testing.wires.messages import Messages
 from midcourse.testing.wires.responses import Responses
-from midcourse.testing.wires.serving import ServerThread
 from midcourse.testing.wires.wire import Objection, Wire, encoded
 
 _PATIENCE: Final = 10.0
@@ -173,7 +173,7 @@ class Provider:
         except Objection as objection:
             self._note(number, status=objection.status, refused=objection.message, finished=True)
             return Response(encoded(wire.error(objection)), objection.status, media_type="application/json")
-        return Answer(
+        return StreamAnswer(
             pieces,
             writer=wire.writer(heard, number),
             error=wire.error,

@@ -17,11 +17,11 @@ The tests are coroutines: run them with pytest-asyncio in auto mode. For readabl
 """
 
 from midcourse.testing.store_promises.audit import AuditPromises
-from midcourse.testing.store_promises.erasing import ErasingPromises
-from midcourse.testing.store_promises.given import Crash, Damage, Kept
+from midcourse.testing.store_promises.contents import KeepingPromises
+from midcourse.testing.store_promises.erasure import ErasingPromises
+from midcourse.testing.store_promises.fixtures import Crash, Damage, Kept
 from midcourse.testing.store_promises.inbox import InboxPromises
 from midcourse.testing.store_promises.journal import JournalPromises
-from midcourse.testing.store_promises.keeping import KeepingPromises
 from midcourse.testing.store_promises.ownership import OwnershipPromises
 from midcourse.testing.store_promises.shelves import ShelfPromises
 

@@ -4,9 +4,9 @@ from midcourse.tools.backups import Pruned, prune_backups
 from midcourse.tools.database import Database, Executed, Rows, database
 from midcourse.tools.declarations import declare_tools, from_mcp
 from midcourse.tools.files import Deletion, FileChange, Files, files_in
-from midcourse.tools.listing import Entry, Listing
+from midcourse.tools.folder_listing import Entry, Listing
+from midcourse.tools.http_request import WebResponse
 from midcourse.tools.observers import file, http, observer, row
-from midcourse.tools.requesting import WebResponse
 from midcourse.tools.shell import Shell, ShellResult, shell_in
 from midcourse.tools.web import Web, web
 

@@ -18,10 +18,10 @@ import msgspec
 
 from midcourse.errors import MidcourseError
 from midcourse.runtime.clock import SystemClock
-from midcourse.tools.keys import end_if_asked
-from midcourse.tools.refusals import bad_argument, cannot_undo, changed_meanwhile, telling, too_large
-from midcourse.tools.rooted import FILE, Place, opened_file
-from midcourse.tools.states import State, check_unchanged, hash_of, outline_at
+from midcourse.tools.call_key import end_if_asked
+from midcourse.tools.file_state import State, check_unchanged, hash_of, outline_at
+from midcourse.tools.root_folder import FILE, PathPlace, opened_file
+from midcourse.tools.tool_errors import bad_argument, cannot_undo, changed_meanwhile, explained_os_errors, too_large
 
 _CHUNK: Final = 1 << 20
 _PRUNED: Final = "pruned"
@@ -29,7 +29,7 @@ _USED: Final[set[str]] = set()
 """The folders of backups that this process has used."""
 
 
-class Piece(msgspec.Struct, frozen=True):
+class ChangedPlace(msgspec.Struct, frozen=True):
     """One place that a call changes: its path from the root, what was there, what the call means to leave."""
 
     path: tuple[str, ...]
@@ -37,7 +37,7 @@ class Piece(msgspec.Struct, frozen=True):
     after: State
 
 
-class Moved(msgspec.Struct, frozen=True):
+class Rename(msgspec.Struct, frozen=True):
     """A rename: what went where, and what it took the place of."""
 
     source: tuple[str, ...]
@@ -46,15 +46,15 @@ class Moved(msgspec.Struct, frozen=True):
     over: State
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CallRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One call's changes, in the order in which it makes them."""
 
     tool: str
     key: str
     root: str
     at: float
-    pieces: tuple[Piece, ...] = ()
-    moved: Moved | None = None
+    pieces: tuple[ChangedPlace, ...] = ()
+    moved: Rename | None = None
     temp: str = ""
     """The name of half-written files, this change's alone."""
     temps: tuple[tuple[str, ...], ...] = ()
@@ -97,12 +97,12 @@ class Backups:
 
     def open(self) -> None:
         """Make the folder. Nobody else may read it: it holds what was in other files."""
-        with telling(str(self.path)):
+        with explained_os_errors(str(self.path)):
             for folder in self._folders:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_private()
 
-    def keep(self, place: Place, *, spent: int = 0) -> State:
+    def keep(self, place: PathPlace, *, spent: int = 0) -> State:
         """What stands at ``place``, its content kept here. ``spent``: bytes the call has kept before.
 
         Raises:
@@ -121,10 +121,10 @@ class Backups:
         check_unchanged(place, seen)
         return msgspec.structs.replace(state, content=digest)
 
-    def write(self, record: Record) -> Path:
+    def write(self, record: CallRecord) -> Path:
         """Put a record on the disk for good; the file it is in."""
         folder = self._folder(record.root, record.key)
-        with telling(str(self.path)), self._locked(fcntl.LOCK_SH):
+        with explained_os_errors(str(self.path)), self._locked(fcntl.LOCK_SH):
             if not all(self._content(digest).exists() for digest in record.contents()):
                 raise MidcourseError("The backup was pruned while it was made. Call again.", code="backup_pruned")
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -132,13 +132,13 @@ class Backups:
                 fcntl.flock(opened, fcntl.LOCK_EX)  # two calls under one key do not take the same number
                 taken = [int(name.stem) for name in folder.glob("*.json")]
                 path = folder / f"{max(taken, default=0) + 1:06d}.json"
-                _write_durably(path, _spelled(record))
+                _write_durably(path, _encoded(record))
             _sync(folder.parent)
         return path
 
     # ---- for an undo
 
-    def records(self, root: str, key: str) -> list[tuple[Path, Record]]:
+    def records(self, root: str, key: str) -> list[tuple[Path, CallRecord]]:
         """The records of a call, newest first. Usually one: a step's own function may call several tools.
 
         Raises:
@@ -157,11 +157,11 @@ class Backups:
             )
         return [(path, _read(path)) for path in sorted(folder.glob("*.json"), reverse=True)]
 
-    def mark(self, path: Path, record: Record) -> Record:
+    def mark(self, path: Path, record: CallRecord) -> CallRecord:
         """Note that the undo has begun, for whoever must go on with it."""
         marked = msgspec.structs.replace(record, undoing=True)
-        with telling(str(self.path)):
-            _write_durably(path, _spelled(marked))
+        with explained_os_errors(str(self.path)):
+            _write_durably(path, _encoded(marked))
         return marked
 
     def forget(self, path: Path) -> None:
@@ -197,8 +197,8 @@ class Backups:
             return Pruned(0, 0, 0)
         self._check_private()
         removed = contents = size = 0
-        with telling(str(self.path)), self._locked(fcntl.LOCK_EX):
-            kept: list[tuple[float, Path, Record]] = []
+        with explained_os_errors(str(self.path)), self._locked(fcntl.LOCK_EX):
+            kept: list[tuple[float, Path, CallRecord]] = []
             for path in (self.path / "records").glob("*/*.json"):
                 with suppress(MidcourseError):  # a damaged one stays, to be seen
                     record = _read(path)
@@ -230,7 +230,7 @@ class Backups:
             return Pruned(0, 0, 0)  # nothing was kept here, or the folder was refused before anything could be
         self._check_private()
         removed = contents = size = 0
-        with telling(str(self.path)), self._locked(fcntl.LOCK_EX):
+        with explained_os_errors(str(self.path)), self._locked(fcntl.LOCK_EX):
             needed: set[str] = set()
             for path in (self.path / "records").glob("*/*.json"):
                 with suppress(MidcourseError):
@@ -284,7 +284,7 @@ class Backups:
 
     def _keep(self, opened: int, most: int) -> tuple[str, int]:
         """Copy what an open file holds, and name the copy by its hash."""
-        with telling(str(self.path)):
+        with explained_os_errors(str(self.path)):
             temp = self.path / "contents" / f"{SystemClock().fresh_id()}.tmp"
             hashing, size = hashlib.sha256(), 0
             try:
@@ -347,15 +347,15 @@ def forget_backups(keys: Collection[str], *, backups: str | None = None) -> Prun
     return Pruned(*(sum(each) for each in zip(*map(msgspec.structs.astuple, done), strict=True)))
 
 
-def _spelled(record: Record) -> bytes:
+def _encoded(record: CallRecord) -> bytes:
     # Not msgspec's JSON: the names of files need not be Unicode, and this spells what is not as escapes.
     return json.dumps(msgspec.to_builtins(record), ensure_ascii=True, indent=1).encode()
 
 
-def _read(path: Path) -> Record:
+def _read(path: Path) -> CallRecord:
     try:
         found: Any = json.loads(path.read_bytes())
-        return msgspec.convert(found, Record)
+        return msgspec.convert(found, CallRecord)
     except (OSError, ValueError, msgspec.ValidationError) as error:
         raise cannot_undo(f"The record {path} is damaged ({error}), so its call cannot be undone by itself.") from error
 

@@ -13,8 +13,8 @@ import msgspec
 from midcourse.errors import MidcourseError
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.tools import Happened, Tool, declared_tool, register
-from midcourse.tools.keys import end_if_asked, key_of_this_call
-from midcourse.tools.refusals import bad_argument, too_large, took_too_long
+from midcourse.tools.call_key import end_if_asked, key_of_this_call
+from midcourse.tools.tool_errors import bad_argument, too_large, took_too_long
 
 P = ParamSpec("P")
 T = TypeVar("T")

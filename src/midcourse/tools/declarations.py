@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn, cast, get_args
 
 import msgspec
 
-from midcourse.core.allowed import did_you_mean
+from midcourse.core.choices import did_you_mean
 from midcourse.core.effects import Declared
 from midcourse.core.retries import MODEL_RETRY, Retry
 from midcourse.errors import InvalidInput, ToolUnavailable

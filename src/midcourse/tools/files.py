@@ -16,13 +16,15 @@ import msgspec
 
 from midcourse.errors import MidcourseError
 from midcourse.runtime.tools import Tool, declared_tool, register
-from midcourse.tools.backups import Backups, Moved, Piece, default_backups
-from midcourse.tools.changes import Changes, folders_made
-from midcourse.tools.keys import end_if_asked, key_of_this_call
-from midcourse.tools.listing import Listing, listing_of
+from midcourse.tools.atomic_files import made_folder, rename_new, stage
+from midcourse.tools.backups import Backups, ChangedPlace, Rename, default_backups
+from midcourse.tools.call_key import end_if_asked, key_of_this_call
+from midcourse.tools.file_changes import Changes, folders_made
+from midcourse.tools.file_state import ABSENT, State, check_unchanged, outline_at, sha256, state_at
+from midcourse.tools.folder_listing import Listing, listing_of
 from midcourse.tools.observers import file
-from midcourse.tools.placing import made_folder, rename_new, stage
-from midcourse.tools.refusals import (
+from midcourse.tools.root_folder import FOLDER, PathPlace, Root, opened_file
+from midcourse.tools.tool_errors import (
     bad_argument,
     changed_meanwhile,
     exists_already,
@@ -30,8 +32,6 @@ from midcourse.tools.refusals import (
     too_large,
     wrong_kind,
 )
-from midcourse.tools.rooted import FOLDER, Place, Root, opened_file
-from midcourse.tools.states import ABSENT, State, check_unchanged, outline_at, sha256, state_at
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -164,7 +164,7 @@ class Files:
             seen, in_the_way = old.stat, new.stat
             what, over = self._check_move(old, new, overwrite=overwrite)
             over = self._backups.keep(new)
-            moved = Moved(old.real, new.real, what, over)
+            moved = Rename(old.real, new.real, what, over)
             with (
                 self._changes.recorded("move", key, pieces=folders_made(new), moved=moved),
                 made_folder(new) as folder,
@@ -207,7 +207,7 @@ class Files:
 
     # ---- how they do it
 
-    def _put(self, place: Place, content: bytes, *, tool: str, was: str | None = None) -> FileChange:
+    def _put(self, place: PathPlace, content: bytes, *, tool: str, was: str | None = None) -> FileChange:
         key = key_of_this_call()
         self._backups.open()
         seen = place.stat
@@ -218,7 +218,7 @@ class Files:
             raise changed_meanwhile(place.given)
         digest = sha256(content)
         after = State("file", mode=before.mode, content=digest, size=len(content))
-        pieces = [*folders_made(place), Piece(place.real, before, after)]
+        pieces = [*folders_made(place), ChangedPlace(place.real, before, after)]
         like = State("file", mode=before.mode, owner=before.owner)
         with self._changes.recorded(tool, key, pieces=pieces) as temp, made_folder(place) as folder:
             stage(folder, io.BytesIO(content), like, temp=temp)
@@ -231,7 +231,7 @@ class Files:
             os.fsync(folder)
         return FileChange(path=place.given, size=len(content), sha256=digest)
 
-    def _content(self, place: Place) -> bytes:
+    def _content(self, place: PathPlace) -> bytes:
         with opened_file(place) as opened, os.fdopen(os.dup(opened), "rb") as reading:
             self._check_size(place.given, os.fstat(opened).st_size)
             content = reading.read(self._limit + 1)
@@ -242,7 +242,7 @@ class Files:
         if size > self._limit:
             raise too_large(f"'{path}'", size, self._limit, "Give files_in a larger limit if it is meant to.")
 
-    def _check_move(self, old: Place, new: Place, *, overwrite: bool) -> tuple[State, State]:
+    def _check_move(self, old: PathPlace, new: PathPlace, *, overwrite: bool) -> tuple[State, State]:
         _check_not_root(old)
         what, over = state_at(old, end_if_asked), outline_at(new)
         if what.kind == "absent":
@@ -260,13 +260,13 @@ class Files:
             raise exists_already(new.given, advice)
         return what, over
 
-    def _tree(self, place: Place) -> Iterator[Piece]:
+    def _tree(self, place: PathPlace) -> Iterator[ChangedPlace]:
         """What stands at a place and in it, contents kept, innermost first."""
         found = place.stat
         device = None if found is None else found.st_dev
         count = spent = 0
 
-        def gather(real: tuple[str, ...]) -> Iterator[Piece]:
+        def gather(real: tuple[str, ...]) -> Iterator[ChangedPlace]:
             nonlocal count, spent
             end_if_asked()
             count += 1
@@ -286,7 +286,7 @@ class Files:
                 names = _names_in(one) if before.kind == "folder" else []
             for name in names:
                 yield from gather((*real, name))
-            yield Piece(real, before, ABSENT)
+            yield ChangedPlace(real, before, ABSENT)
 
         yield from gather(place.real)
 
@@ -306,7 +306,7 @@ def _contains(folder: str, path: str) -> bool:
     return os.path.commonpath((folder, path)) == folder
 
 
-def _check_not_root(place: Place) -> None:
+def _check_not_root(place: PathPlace) -> None:
     if not place.real:
         raise bad_argument("The root itself stays where it is. Name something in it.", "path")
 
@@ -340,7 +340,7 @@ def _first_two(text: str, old: str) -> tuple[int, int]:
     return first, text.find(old, first + 1)
 
 
-def _names_in(place: Place) -> list[str]:
+def _names_in(place: PathPlace) -> list[str]:
     opened = os.open(place.name, FOLDER, dir_fd=place.folder)
     try:
         return sorted(os.listdir(opened))
@@ -353,7 +353,7 @@ def _are_two_names(one: os.stat_result | None, other: os.stat_result | None) -> 
     return one is not None and other is not None and os.path.samestat(one, other) and one.st_nlink > 1
 
 
-def _take_name(place: Place, old_folder: int, old: str, folder: int) -> None:
+def _take_name(place: PathPlace, old_folder: int, old: str, folder: int) -> None:
     """Rename to a place where nothing was, and nothing that has come since is replaced."""
     try:
         rename_new(old_folder, old, folder, place.name)
@@ -361,7 +361,7 @@ def _take_name(place: Place, old_folder: int, old: str, folder: int) -> None:
         raise changed_meanwhile(place.given) from error
 
 
-def _delete_one(place: Place, before: State) -> None:
+def _delete_one(place: PathPlace, before: State) -> None:
     now = outline_at(place)
     if (now.kind, now.size, now.target) != (before.kind, before.size, before.target) or (
         now.kind == "file" and now.mtime != before.mtime

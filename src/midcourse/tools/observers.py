@@ -14,13 +14,13 @@ from typing import Any, Final, cast
 
 from midcourse.errors import MidcourseError
 from midcourse.ports.observer import Observer
-from midcourse.runtime.threads import carriable
+from midcourse.runtime.thread_pool import carriable
 from midcourse.tools.database import Cell, Database
 from midcourse.tools.database import database as database_at
-from midcourse.tools.refusals import bad_argument, wrong_kind
-from midcourse.tools.requesting import Limits, hosts, request
-from midcourse.tools.rooted import Root, opened_file
-from midcourse.tools.states import hash_of, outline_at
+from midcourse.tools.file_state import hash_of, outline_at
+from midcourse.tools.http_request import RequestLimits, hosts, request
+from midcourse.tools.root_folder import Root, opened_file
+from midcourse.tools.tool_errors import bad_argument, wrong_kind
 
 _LARGE: Final = 100_000_000
 _NAMED: Final = re.compile(r":([A-Za-z_]\w*)")
@@ -38,7 +38,9 @@ def http(
     parameter: str, *, allow_hosts: Sequence[str] | None = None, allow_private: bool = False, timeout: float = 10.0
 ) -> Observer:
     """What is at the URL that ``parameter`` names, by its ETag or else its Last-Modified; asked by HEAD."""
-    limits = Limits(allow_hosts=hosts(allow_hosts), allow_private=allow_private, limit=1_000_000, timeout=timeout)
+    limits = RequestLimits(
+        allow_hosts=hosts(allow_hosts), allow_private=allow_private, limit=1_000_000, timeout=timeout
+    )
     return _Page(parameter, limits)
 
 
@@ -89,7 +91,7 @@ class _File:
 @dataclass(frozen=True, slots=True)
 class _Page:
     parameter: str
-    limits: Limits
+    limits: RequestLimits
 
     def resource(self, arguments: Mapping[str, Any]) -> str:
         return _argument(arguments, self.parameter)

@@ -14,10 +14,10 @@ import msgspec
 
 from midcourse.errors import MidcourseError
 from midcourse.ports.sender import AGENT_VARIABLE, agent_here
-from midcourse.runtime.minding import the_minder
-from midcourse.runtime.shells import Completed, run_command
+from midcourse.runtime.group_reaper import process_group_reaper
+from midcourse.runtime.shell_commands import Completed, run_command
 from midcourse.runtime.tools import Tool, declared_tool, register
-from midcourse.tools.refusals import bad_argument, took_too_long
+from midcourse.tools.tool_errors import bad_argument, took_too_long
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class Shell:
             async with asyncio.timeout(self._timeout):
                 ended = await run_command(
                     command,
-                    minder=the_minder(),
+                    reaper=process_group_reaper(),
                     cwd=self.root,
                     env=self._environment(),
                     limit=self._limit,
@@ -100,12 +100,12 @@ class Shell:
         except TimeoutError as error:
             if not cut:
                 raise took_too_long(f"The command '{command}'", self._timeout) from error
-            return _told(cut[0], timed_out=True)
+            return _shell_result(cut[0], timed_out=True)
         except OSError as error:
             raise MidcourseError(
                 f"The command cannot be started in {self.root}: {error.strerror or error}.", code="not_started"
             ) from error
-        return _told(ended)
+        return _shell_result(ended)
 
     def _environment(self) -> dict[str, str]:
         """Not this process's own: that holds the secrets of a server."""
@@ -143,7 +143,7 @@ def _made(root: str, env: tuple[tuple[str, str | None], ...], has_values: bool, 
     return Shell(root, env=env, has_values=has_values, timeout=timeout, limit=limit)
 
 
-def _told(ended: Completed, *, timed_out: bool = False) -> ShellResult:
+def _shell_result(ended: Completed, *, timed_out: bool = False) -> ShellResult:
     return ShellResult(
         returncode=ended.returncode,
         stdout=ended.stdout.decode(errors="replace"),

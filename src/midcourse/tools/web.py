@@ -10,9 +10,9 @@ from typing import Any, Final, ParamSpec, TypeVar
 import msgspec
 
 from midcourse.runtime.tools import Tool, declared_tool, register
-from midcourse.tools.keys import key_of_this_call
-from midcourse.tools.refusals import bad_argument
-from midcourse.tools.requesting import Limits, Method, WebResponse, hosts, library, request
+from midcourse.tools.call_key import key_of_this_call
+from midcourse.tools.http_request import Method, RequestLimits, WebResponse, hosts, library, request
+from midcourse.tools.tool_errors import bad_argument
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,7 +45,7 @@ def web(
 class Web:
     """The tools of one set of limits."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits
         # A request keeps its own time; one that nobody waits for may land as long as it would have been waited for.
         self.get = self._tool(self._get, "get", effect="read")
@@ -102,4 +102,4 @@ class Web:
 
 @cache
 def _made(allow_hosts: tuple[str, ...] | None, allow_private: bool, limit: int, timeout: float) -> Web:
-    return Web(Limits(allow_hosts=allow_hosts, allow_private=allow_private, limit=limit, timeout=timeout))
+    return Web(RequestLimits(allow_hosts=allow_hosts, allow_private=allow_private, limit=limit, timeout=timeout))

@@ -16,7 +16,7 @@ from langgraph.types import Command, RetryPolicy, Send
 
 import midcourse
 from midcourse.adapters.langgraph import held, wrap
-from midcourse.adapters.langgraph.held import as_interrupt, valid
+from midcourse.adapters.langgraph.held_run import as_interrupt, valid
 from midcourse.errors import SessionEnded, StepError
 from tests.adapters.langgraph.graphs import WORD, Says, State, after, calls, one_node, result, steps_of, with_tools
 from tests.promises.harness import NEVER

@@ -23,7 +23,7 @@ from midcourse.errors import Damaged, InvalidInput, MidcourseError, StaleEpoch
 from midcourse.ports.store import Store
 from midcourse.stores.sqlite import SqliteStore
 from midcourse.stores.sqlite.memory import MemoryStore
-from midcourse.testing.store_promises.given import BOB, SESSION, owned
+from midcourse.testing.store_promises.fixtures import BOB, SESSION, owned
 from tests.adapters.langgraph.checkpoints import config, load, put, values
 
 LONG = "long enough to be no small value, which would lie in the record itself " * 2

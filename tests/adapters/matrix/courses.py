@@ -170,7 +170,7 @@ ASYNC: dict[str, Callable[..., Any]] = {
 }
 SYNC: dict[str, Callable[..., Any]] = {"nap": nap, "nap_apart": nap_apart}
 TOOLS = (*ASYNC.values(), *SYNC.values())
-"""All but ``pay``, which each framework declares itself."""
+"""All but ``flush``, which each framework declares itself."""
 
 
 # ---- what the model says

@@ -5,10 +5,10 @@ from msgspec.structs import replace
 import midcourse
 from midcourse.core.effects import DID_NOT_HAPPEN
 from midcourse.core.hypothesis import HOW
-from midcourse.core.policy.document import HypothesisRule
-from midcourse.core.policy.profiles import STANDARD
 from midcourse.models.script import Text, replies
-from midcourse.policies import kept
+from midcourse.policy import versions
+from midcourse.policy.document import HypothesisRule
+from midcourse.policy.profiles import STANDARD
 from tests.adapters.matrix import courses
 from tests.adapters.matrix.conftest import Stage
 from tests.adapters.matrix.test_stops import PATIENCE
@@ -24,7 +24,7 @@ STATES = Text("Hypothesis: a room in Rome is free in May.\nSo I book one.")
 
 async def test_a_model_is_told_to_state_its_hypothesis_states_it_and_acts(stage: Stage) -> None:
     store = await stage.place.store()
-    await kept.save(store, STRICT, by="ada", why="a test", now=1.0)
+    await versions.save(store, STRICT, by="ada", why="a test", now=1.0)
     await store.close()
     stage.provider.script = replies(
         (courses.LOOK, courses.BOOK),

@@ -9,7 +9,7 @@ import msgspec
 from openai import AsyncOpenAI
 
 import midcourse
-from midcourse.adapters.plain import Reply, ToolCall, model_reply, streamed
+from midcourse.adapters.plain import ModelReply, ToolCall, model_reply, streamed
 from midcourse.runtime.tools import tool_of
 from tests.adapters.matrix import courses
 
@@ -45,7 +45,7 @@ async def left_over(run: midcourse.Run) -> list[Any]:
         return []
     if last.outcome != "finished":
         return [{"role": "assistant", "content": last.text}] if last.text else []
-    reply = msgspec.convert(last.value, Reply)
+    reply = msgspec.convert(last.value, ModelReply)
     steps = [(call, await run.earlier(call.name, call.key)) for call in reply.calls]
     results = [
         call.result(step.value if step and step.outcome == "finished" else "It did not end: it may have happened.")

@@ -8,7 +8,7 @@ import httpx2
 from anthropic import AsyncAnthropic
 
 import midcourse
-from midcourse.adapters.plain import Create, Reply, model_reply, streamed
+from midcourse.adapters.plain import Create, ModelReply, model_reply, streamed
 from midcourse.core.events import StepFinished
 from midcourse.models.script import Text, replies
 from tests.adapters.plain.desk import desk
@@ -60,7 +60,7 @@ def answer(_: httpx2.Request) -> httpx2.Response:
 async def test_thinking_is_sent_back_with_its_signature_and_is_no_text(tmp_path: Path) -> None:
     wire = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
     async with AsyncAnthropic(api_key="any", http_client=wire) as client:
-        seen: list[Reply] = []
+        seen: list[ModelReply] = []
 
         async def function(run: midcourse.Run) -> str:
             seen.append(

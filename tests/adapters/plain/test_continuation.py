@@ -7,8 +7,8 @@ import pytest
 
 import midcourse
 from midcourse.adapters.continuation import Joint, Way, kept, takes_a_prefix
-from midcourse.adapters.plain import Api, Reply, model_reply
-from midcourse.adapters.plain.asking import Streamed
+from midcourse.adapters.plain import Api, ModelReply, model_reply
+from midcourse.adapters.plain.model_requests import Streamed
 from midcourse.core.events import Recorded, SegmentWritten, StepCut, StepFinished
 from midcourse.models.script import Call, Piece, Text, replies
 from tests.adapters.plain.desk import APIS, Desk, desk, priced_desk
@@ -132,7 +132,7 @@ async def test_a_tool_call_that_was_half_streamed_begins_again_behind_the_text(a
                     tools = [{"type": "function", "function": {"name": "look", "parameters": look}}]
             return at.ask("Look.", tools=tools)
 
-        replied: list[Reply] = []
+        replied: list[ModelReply] = []
 
         async def work(run: midcourse.Run) -> None:
             replied.append(await model_reply(run, "think", ask))

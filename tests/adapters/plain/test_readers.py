@@ -6,11 +6,11 @@ from typing import Any
 from openai.types.chat import ChatCompletionChunk
 from openai.types.responses import ResponseCompletedEvent, ResponseOutputItemDoneEvent
 
-from midcourse.adapters.plain.readers import Chat, Reader, Responses
-from midcourse.adapters.plain.replies import Reply
+from midcourse.adapters.plain.replies import ModelReply
+from midcourse.adapters.plain.stream_readers import ChatCompletionsReader, ResponsesReader, StreamReader
 
 
-def read(reader: Reader, events: Iterable[Any]) -> Reply:
+def read(reader: StreamReader, events: Iterable[Any]) -> ModelReply:
     reader.asked({"model": "m"})
     for event in events:
         reader.take(event)
@@ -26,7 +26,7 @@ def chunk(index: int, id: str | None, name: str | None, arguments: str) -> ChatC
 
 def test_calls_that_all_have_the_index_0_are_told_apart_by_their_ids() -> None:
     reply = read(
-        Chat(),
+        ChatCompletionsReader(),
         [
             chunk(0, "a", "look", '{"at"'),
             chunk(0, None, None, ':"map"}'),
@@ -41,13 +41,13 @@ def test_calls_that_all_have_the_index_0_are_told_apart_by_their_ids() -> None:
 
 
 def test_a_part_of_the_arguments_with_an_id_of_its_own_is_no_call_of_its_own() -> None:
-    reply = read(Chat(), [chunk(0, "a", "look", '{"at"'), chunk(0, "b", None, ':"map"}')])
+    reply = read(ChatCompletionsReader(), [chunk(0, "a", "look", '{"at"'), chunk(0, "b", None, ':"map"}')])
     assert [(call.id, call.spelled) for call in reply.calls] == [("a", '{"at":"map"}')]
 
 
 def test_calls_whose_parts_come_in_turns_stay_whole_and_in_their_order() -> None:
     parts = [chunk(1, "b", "look", '{"at"'), chunk(0, "a", "find", "{"), chunk(1, None, None, ":1}")]
-    reply = read(Chat(), [*parts, chunk(0, None, None, "}")])
+    reply = read(ChatCompletionsReader(), [*parts, chunk(0, None, None, "}")])
     assert [(call.id, call.name, call.spelled) for call in reply.calls] == [
         ("a", "find", "{}"),
         ("b", "look", '{"at":1}'),
@@ -69,10 +69,10 @@ def test_a_response_that_ends_without_its_output_is_what_came_before() -> None:
     }
     ended = {"type": "response.completed", "response": response, "sequence_number": 1}
     item = ResponseOutputItemDoneEvent.model_validate(done)
-    reply = read(Responses(), [item, ResponseCompletedEvent.model_validate(ended)])
+    reply = read(ResponsesReader(), [item, ResponseCompletedEvent.model_validate(ended)])
     assert [(call.id, call.name) for call in reply.calls] == [("c", "look")]
     assert reply.messages == (call,)
 
     response["output"] = [call]
-    reply = read(Responses(), [item, ResponseCompletedEvent.model_validate(ended)])
+    reply = read(ResponsesReader(), [item, ResponseCompletedEvent.model_validate(ended)])
     assert len(reply.calls) == 1

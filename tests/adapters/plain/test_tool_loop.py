@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import midcourse
-from midcourse.adapters.plain import Api, Reply, Streamed, ToolCall, model_reply, streamed
+from midcourse.adapters.plain import Api, ModelReply, Streamed, ToolCall, model_reply, streamed
 from midcourse.core.events import Recorded, StepBegun, StepFinished
 from midcourse.errors import InvalidInput, StepError
 from midcourse.models.script import Call, Fail, Piece, Text, replies
@@ -176,7 +176,7 @@ async def test_a_server_that_uses_one_id_again_still_makes_calls_of_their_own(ap
 
 @each_api
 async def test_a_reply_is_the_same_after_a_replay(api: Api, place: Place) -> None:
-    seen: list[Reply] = []
+    seen: list[ModelReply] = []
 
     async with desk(api, replies(TWO_ROUNDS[0])) as at:
 

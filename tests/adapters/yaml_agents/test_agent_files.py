@@ -11,8 +11,8 @@ import yaml
 
 import midcourse
 from midcourse.adapters.yaml_agents import load_agents, schema
-from midcourse.adapters.yaml_agents.pages import read_pages
 from midcourse.adapters.yaml_agents.spec import AgentFile, read_spec
+from midcourse.adapters.yaml_agents.yaml_positions import read_pages
 from midcourse.runtime.agents import registered
 from tests.adapters.yaml_agents.conftest import Write
 from tests.promises.harness import Place

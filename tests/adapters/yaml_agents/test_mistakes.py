@@ -7,7 +7,7 @@ import pytest
 
 import midcourse
 from midcourse.adapters.yaml_agents import load_agents
-from midcourse.adapters.yaml_agents.pages import SIZE_LIMIT
+from midcourse.adapters.yaml_agents.yaml_positions import SIZE_LIMIT
 from tests.adapters.yaml_agents.conftest import Write
 
 HEAD = "spec:\n  type: chat_model_agent\n  model: test\n"

@@ -8,7 +8,7 @@ import pytest
 
 import midcourse
 from midcourse.adapters.yaml_agents import load_agents
-from midcourse.adapters.yaml_agents.choosing import stop_local_models
+from midcourse.adapters.yaml_agents.model_choice import stop_local_models
 from midcourse.models.script import Text, replies
 from midcourse.testing.provider import Provider
 from tests.adapters.yaml_agents import shop

@@ -13,7 +13,7 @@ from midcourse.core.decisions import decide
 from midcourse.core.effects import Effect
 from midcourse.core.fold import Fold, Row, first
 from midcourse.core.ids import AskId, CommandId, PauseId, Position, SessionId, StepId, ask_id
-from midcourse.core.policy.decisions import Decision, Reason, Unseen, Worth
+from midcourse.core.policy_decision import Decision, Reason, Unseen, Worth
 from midcourse.core.session import Session, Status
 from midcourse.core.steps import StepLog
 

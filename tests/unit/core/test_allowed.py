@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
-from midcourse.core.allowed import did_you_mean, given, must_be
+from midcourse.core.choices import did_you_mean, must_be, quoted_value
 
 
 class Status(StrEnum):
@@ -47,8 +47,8 @@ def test_what_nobody_foresaw_is_still_a_sentence() -> None:
 
 
 def test_what_is_long_is_not_repeated_in_full() -> None:
-    assert given("x" * 1000) == f"'{'x' * 59}…'"
-    assert given(10**9000) == "a number that is far too large"
+    assert quoted_value("x" * 1000) == f"'{'x' * 59}…'"
+    assert quoted_value(10**9000) == "a number that is far too large"
 
 
 def test_only_what_is_near_was_probably_meant() -> None:

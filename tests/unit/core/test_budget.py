@@ -10,7 +10,7 @@ from msgspec.structs import replace
 import midcourse
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.budget import above, affords, is_spent, usual_output, usual_price, wanted
+from midcourse.core.budget import above, affords, is_spent, needed, usual_output, usual_price
 from midcourse.core.caps import at_cap
 from midcourse.core.deadlines import expire
 from midcourse.core.decisions import allowed, decide
@@ -159,8 +159,8 @@ def test_a_pause_for_a_call_that_was_too_dear_wants_that_much() -> None:
     paused = in_status(S.PAUSED).session
     assert paused.pause is not None
     short = with_budget(replace(paused, pause=replace(paused.pause, budget=0.45)), 0.44, 0.2)
-    assert wanted(short) == 0.46
-    assert wanted(with_budget(short, 0.45, 0.2)) is None
+    assert needed(short) == 0.46
+    assert needed(with_budget(short, 0.45, 0.2)) is None
 
 
 @pytest.mark.parametrize("status", [S.PAUSED, S.PAUSING, S.CANCELLING, S.HALTED, S.COMPLETED])

@@ -10,7 +10,7 @@ from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, MessageId
 from midcourse.core.parameters import parameters
 from midcourse.errors import Damaged, InvalidInput
-from midcourse.server.codes import CODES
+from midcourse.server.problem_codes import CODES
 from tests.unit.core.stories import ASK_1, ID, PAUSE_1, STOP, value
 
 EVERY: tuple[cmd.AnyCommand, ...] = (

@@ -4,7 +4,7 @@ import pytest
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.effects import Act, Effect, UndoChoice, effect_of, may_abort, next_act
+from midcourse.core.effects import Effect, RecoveryAction, UndoChoice, effect_of, may_abort, next_act
 from midcourse.core.ids import Epoch
 from midcourse.core.session import OpenCall
 from midcourse.errors import ImpossibleEvent
@@ -44,7 +44,7 @@ ABORTED = ev.StepAborted(step=FETCH, attempt=1)
 REDIRECTED = ev.SessionRedirected(text="no", level="step", by="ada", grace=0.0)
 
 
-def act(story: Story, *, late: bool) -> Act:
+def act(story: Story, *, late: bool) -> RecoveryAction:
     """The next act, within settle or after it."""
     call = story.session.calls[FETCH]
     return next_act(story.session, call, call.settled_at if late else call.ended_at)
@@ -96,7 +96,7 @@ def test_a_lost_call_that_cannot_be_undone_is_asked_about() -> None:
 def test_a_probe_is_asked_only_when_its_no_can_be_final() -> None:
     story = story_of(call_of("irreversible", probe=True), LOST)
 
-    assert act(story, late=False) == Act("wait", until=call(story).settled_at)
+    assert act(story, late=False) == RecoveryAction("wait", until=call(story).settled_at)
     assert act(story, late=True).do == "probe"
 
 
@@ -143,7 +143,7 @@ def test_a_redirect_closes_a_call_with_the_truth(effect: Effect, undone: bool, t
     if undone:
         story.happen(undo(), undo_ended())
 
-    assert act(story, late=True) == Act("close", truth=truth)
+    assert act(story, late=True) == RecoveryAction("close", truth=truth)
 
 
 @pytest.mark.parametrize(("choice", "do"), [("in-flight", "undo"), ("all", "undo"), ("none", "unknown")])

@@ -12,7 +12,7 @@ from midcourse.core.codec import ERASED, GENESIS, Value, chain, content_digest, 
 from midcourse.core.erasure import ERASED_VALUE, KEPT, Eraser, entombed, kept_digest
 from midcourse.core.fold import Row, fold
 from midcourse.core.ids import AskId, PauseId, Position, SessionId, StepId
-from midcourse.core.policy.decisions import Decision, Reason
+from midcourse.core.policy_decision import Decision, Reason
 from midcourse.core.terms import DefaultAnswer, Terms
 from midcourse.errors import Damaged
 

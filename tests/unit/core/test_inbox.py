@@ -6,22 +6,22 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from midcourse.core.ids import AskId, SessionId, StepId, is_review_step
-from midcourse.core.inbox import (
+from midcourse.errors import InvalidInput
+from midcourse.people.inbox_rules import (
     LATELY,
     LONGEST_HAND_OVER,
     Answered,
     HandOver,
     InboxAsk,
     Taken,
+    answer_seconds,
     approvals,
     by_deadline,
     check_hand_over,
     check_name,
-    news_of,
+    notification_due,
     owner_of,
-    took,
 )
-from midcourse.errors import InvalidInput
 
 NAMES = ("ann", "bob", "cleo", "dan")
 times = st.floats(min_value=0, max_value=1000, allow_nan=False)
@@ -126,7 +126,7 @@ def test_however_often_somebody_looks_people_are_reminded_and_told_of_an_escalat
     one = ask(opened_at=0, target=300)
     told: list[tuple[str, float]] = []
     for now in sorted(looks):
-        match news_of(one, now):
+        match notification_due(one, now):
             case "ask.reminder":
                 told.append(("reminder", now))
                 one = replace(one, reminded_at=now)
@@ -161,10 +161,10 @@ def test_what_was_long_ago_counts_no_more() -> None:
 
 
 def test_an_answer_took_at_most_the_time_since_it_was_asked_or_since_the_one_before_it() -> None:
-    assert took(100, [], 160) == 60
-    assert took(100, answers((150, 1, True)), 152) == 2
-    assert took(100, answers((50, 1, True)), 160) == 60
-    assert took(100, [], 90) == 0  # clocks may go back
+    assert answer_seconds(100, [], 160) == 60
+    assert answer_seconds(100, answers((150, 1, True)), 152) == 2
+    assert answer_seconds(100, answers((50, 1, True)), 160) == 60
+    assert answer_seconds(100, [], 90) == 0  # clocks may go back
 
 
 # ---- what is taken

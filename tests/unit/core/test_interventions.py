@@ -21,12 +21,11 @@ from midcourse.core.interventions import (
     interventions_of,
     with_labels,
 )
-from midcourse.core.policy.decisions import Decision, Level, Reason
-from midcourse.core.policy.observed import SIGNALS
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.core.policy.restraint import Alarm
+from midcourse.core.policy_decision import Alarm, Decision, Level, Reason
 from midcourse.core.session import ENDED, LIVE, Status
 from midcourse.errors import ImpossibleEvent, InvalidInput, Refused
+from midcourse.policy.observation import SIGNALS
+from midcourse.policy.profiles import STANDARD
 from tests.unit.core.stories import (
     ASK_1,
     ASK_2,

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midcourse.core.codec import BLOB_LIMIT
-from midcourse.core.pace import SEGMENT_TOKENS, USUAL, Pace, pace_of
-from midcourse.core.policy.document import ClassRule
-from midcourse.core.policy.profiles import PRESETS, STANDARD
 from midcourse.core.snapshot import SIZE_LIMIT, TOOL_CALLS_LIMIT, is_due
+from midcourse.policy.document import ClassRule
+from midcourse.policy.pace import SEGMENT_TOKENS, USUAL, Pace, pace_of
+from midcourse.policy.profiles import PRESETS, STANDARD
 
 COUNTS = st.none() | st.integers(1, 10**6)
 

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midcourse.core.policy.evaluation import Rule, standing
-from midcourse.core.policy.observed import SIGNALS
 from midcourse.core.signals import MOST_POINTS, TITLES, Curve, thinned
+from midcourse.policy.evaluation import Rule, threshold_state
+from midcourse.policy.observation import SIGNALS
 
 POINTS = st.lists(st.tuples(st.floats(0, 1e4), st.floats(-1e6, 1e6)), min_size=1, max_size=60)
 
@@ -51,16 +51,16 @@ def test_what_stays_where_it_was_takes_two_points() -> None:
 
 def test_a_value_stands_past_the_gravest_threshold_that_it_has_reached() -> None:
     rule = Rule("resources", (("stop", 100.0), ("intervene", 50.0), ("warn", 20.0)))
-    assert [standing(rule, value).past for value in (19.9, 20, 50, 100)] == [None, "warn", "intervene", "stop"]
-    assert standing(rule, 50).mark == 50
+    assert [threshold_state(rule, value).past for value in (19.9, 20, 50, 100)] == [None, "warn", "intervene", "stop"]
+    assert threshold_state(rule, 50).mark == 50
 
 
 def test_the_less_the_worse_where_the_rule_says_so() -> None:
     rule = Rule("token_rate", (("intervene", 0.3),), below=True)
-    assert [standing(rule, value).past for value in (0.31, 0.29)] == [None, "intervene"]
+    assert [threshold_state(rule, value).past for value in (0.31, 0.29)] == [None, "intervene"]
 
 
 def test_of_milestones_the_next_one_steps_in() -> None:
     rule = Rule("cost", (("stop", 50.0),), milestones=(10.0, 25.0))
-    assert [standing(rule, value).intervene for value in (None, 9.0, 10.0, 30.0)] == [10.0, 10.0, 25.0, None]
-    assert standing(rule, 30.0).past is None
+    assert [threshold_state(rule, value).intervene for value in (None, 9.0, 10.0, 30.0)] == [10.0, 10.0, 25.0, None]
+    assert threshold_state(rule, 30.0).past is None

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midcourse.core.ids import SessionId, StepId, child_id
-from midcourse.core.requests import check_new_id
+from midcourse.core.request_checks import check_new_id
 from midcourse.core.tenants import check_tenant, in_tenant, tenant_of
 from midcourse.errors import InvalidInput
 

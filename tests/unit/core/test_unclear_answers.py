@@ -4,7 +4,7 @@ import pytest
 
 from midcourse.core.asks import is_no, is_unclear, is_yes
 from midcourse.core.codec import Value, encode, inline
-from midcourse.core.requests import answer_value
+from midcourse.core.request_checks import answer_value
 
 
 def _said(answer: object) -> Value:

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midcourse.core.webhooks import (
+from midcourse.errors import InvalidInput
+from midcourse.people.webhooks import (
     ALL,
     BACKOFF,
     KINDS,
     Delivery,
-    Outcome,
+    DeliveryOutcome,
     Webhook,
     check_kinds,
     delivery,
@@ -20,7 +21,6 @@ from midcourse.core.webhooks import (
     tried,
     webhook_view,
 )
-from midcourse.errors import InvalidInput
 
 HOOK = Webhook(
     id="wh_1", tenant=None, url="https://a.example/x", kinds=(ALL,), by="ann", added_at=0.0, secret="whsec_c2VjcmV0"
@@ -54,7 +54,7 @@ def test_it_is_tried_for_about_a_day_and_ends_in_one_of_two_ways(statuses: list[
         if one.ended_at is not None:
             break
         now = max(now, one.next_at)
-        one = tried(one, Outcome(status=status, problem="" if status else "nobody answers"), now, chance)
+        one = tried(one, DeliveryOutcome(status=status, problem="" if status else "nobody answers"), now, chance)
         assert one.body == body
         assert one.ended_at is not None or one.next_at > now
     assert one.tries <= len(BACKOFF) + 1
@@ -88,17 +88,17 @@ def test_nothing_that_is_shown_of_a_webhook_holds_its_secret() -> None:
 
 
 def test_a_webhook_fails_since_the_first_try_after_the_last_that_arrived() -> None:
-    bad = tried(row(), Outcome(problem="nobody answers"), 200.0)
-    worse = tried(bad, Outcome(status=500), 300.0)
+    bad = tried(row(), DeliveryOutcome(problem="nobody answers"), 200.0)
+    worse = tried(bad, DeliveryOutcome(status=500), 300.0)
     assert webhook_view(HOOK, [worse]).failing_since == 300.0
-    good = tried(row(), Outcome(status=200), 400.0)
+    good = tried(row(), DeliveryOutcome(status=200), 400.0)
     view = webhook_view(HOOK, [worse, good])
     assert (view.failing_since, view.waiting, view.given_up) == (None, 1, 0)
 
 
 def test_what_ended_is_not_said_to_be_tried_again() -> None:
     assert delivery_view(row()).next_at == 100.0
-    assert delivery_view(tried(row(), Outcome(status=200), 101.0)).next_at is None
+    assert delivery_view(tried(row(), DeliveryOutcome(status=200), 101.0)).next_at is None
     assert json.loads(row().body) == {"type": "ask.opened", "version": 1, "at": 100.0, "data": {"session": "sess_1"}}
 
 

@@ -7,7 +7,7 @@ import pytest
 import midcourse
 from midcourse.core.codec import JSON
 from midcourse.runtime.settings import Settings
-from tests.checkpoints.opening import Skipping, opened
+from tests.checkpoints.programs import Skipping, opened
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until, until_status
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import midcourse
 from tests.promises.harness import Place, history, resumable, types, until, until_status
-from tests.unit.runtime import doings
+from tests.unit.runtime import tasks
 
 calls: list[Any] = []
 undone: list[Any] = []
@@ -48,8 +48,8 @@ def send(to: str, *, text: str = "hi") -> str:
     return f"sent to {to}"
 
 
-add_elsewhere = midcourse.tool(effect="read", run_in="process")(doings.add)
-pid_elsewhere = midcourse.tool(effect="read", run_in="process")(doings.pid)
+add_elsewhere = midcourse.tool(effect="read", run_in="process")(tasks.add)
+pid_elsewhere = midcourse.tool(effect="read", run_in="process")(tasks.pid)
 
 
 def _agent(function: Callable[[midcourse.Run], Awaitable[Any]]) -> midcourse.Agent[Any]:
@@ -220,7 +220,7 @@ async def test_a_tool_that_runs_in_a_process_is_called_by_name(place: Place) -> 
 
     total, pid = await _result(place, agent)
     assert total == 3
-    assert pid != doings.pid()
+    assert pid != tasks.pid()
 
 
 async def test_a_call_has_the_name_that_people_see(place: Place) -> None:

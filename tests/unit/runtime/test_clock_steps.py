@@ -10,7 +10,7 @@ import pytest
 import midcourse
 from midcourse.core.session import Status
 from midcourse.runtime.settings import Settings
-from midcourse.stores.sqlite.memory import Memory, MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore, SharedMemory
 from midcourse.testing import FakeClock
 
 DAY = 86_400.0
@@ -53,7 +53,7 @@ async def worker(run: midcourse.Run) -> str:
 
 
 @asynccontextmanager
-async def opened(memory: Memory, clock: FakeClock, **numbers: float) -> AsyncGenerator[midcourse.Midcourse]:
+async def opened(memory: SharedMemory, clock: FakeClock, **numbers: float) -> AsyncGenerator[midcourse.Midcourse]:
     settings = Settings(**numbers)  # pyright: ignore[reportArgumentType]
     async with midcourse.open(MemoryStore(memory), clock=clock, settings=settings) as mc:
         yield mc
@@ -64,7 +64,7 @@ def test_an_ask_expires_after_its_time_although_the_wall_clock_was_set(step: flo
     clock = FakeClock()
 
     async def test() -> None:
-        async with opened(Memory(), clock) as mc:
+        async with opened(SharedMemory(), clock) as mc:
             session = await mc.start(asker, "ask")
             await session.next_ask()
             began = clock.monotonic()
@@ -80,7 +80,7 @@ def test_a_parked_ask_expires_although_the_wall_clock_was_set_back(step: float) 
     clock = FakeClock()
 
     async def test() -> None:
-        async with opened(Memory(), clock, park_after=1.0) as mc:
+        async with opened(SharedMemory(), clock, park_after=1.0) as mc:
             session = await mc.start(asker, "ask")
             await session.next_ask()
             began = clock.monotonic()
@@ -97,7 +97,7 @@ def test_a_pause_lapses_after_its_time_although_the_wall_clock_was_set(step: flo
     clock = FakeClock()
 
     async def test() -> None:
-        async with opened(Memory(), clock) as mc:
+        async with opened(SharedMemory(), clock) as mc:
             session = await mc.start(worker, "work")
             await session.pause(lapses=60)
             began = clock.monotonic()
@@ -115,7 +115,7 @@ def test_settle_is_waited_for_in_full_and_no_longer_although_the_wall_clock_was_
     undone.clear()
 
     async def test() -> None:
-        async with opened(Memory(), clock) as mc:
+        async with opened(SharedMemory(), clock) as mc:
             session = await mc.start(sender, "send")
             await clock.sleep(2)
             assert sent == ["hello"]
@@ -136,7 +136,7 @@ def test_the_next_process_waits_no_longer_than_the_duration_after_a_step_back(st
     clock = FakeClock()
 
     async def test() -> None:
-        memory = Memory()
+        memory = SharedMemory()
         async with opened(memory, clock) as mc:
             session = await mc.start(asker if status == "waiting" else worker, "wait")
             if status == "waiting":
@@ -158,7 +158,7 @@ def test_the_journal_never_goes_back_in_time() -> None:
     clock = FakeClock()
 
     async def test() -> None:
-        async with opened(Memory(), clock) as mc:
+        async with opened(SharedMemory(), clock) as mc:
             session = await mc.start(worker, "work")
             clock.step(-DAY)
             await session.result()

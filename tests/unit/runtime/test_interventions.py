@@ -2,8 +2,9 @@
 
 from msgspec.structs import replace
 
-from midcourse.core.policy.restraint import Alarm, Judged
-from midcourse.runtime.interventions import INTERVENTIONS, Labelled, alarm_items, judged_by_agent, read_alarms
+from midcourse.core.policy_decision import Alarm
+from midcourse.policy.intervention_shelf import INTERVENTIONS, LabelRecord, alarm_items, judged_by_agent, read_alarms
+from midcourse.policy.restraint import JudgedIntervention
 from midcourse.stores.sqlite.memory import MemoryStore
 
 
@@ -22,18 +23,18 @@ def alarm(session: str, at: float) -> Alarm:
 async def test_a_label_of_one_tenant_counts_against_no_signal_of_another() -> None:
     alarms = [alarm("acme~x", 1.0), alarm("beta~x", 2.0)]
     labels = [
-        Labelled(at=3.0, session="acme~x", about="int_1", verdict="wrong", by="acme~ada", agent="clerk"),
-        Labelled(at=3.0, session="beta~x", about="int_1", verdict="right", by="beta~ada", agent="clerk"),
+        LabelRecord(at=3.0, session="acme~x", about="int_1", verdict="wrong", by="acme~ada", agent="clerk"),
+        LabelRecord(at=3.0, session="beta~x", about="int_1", verdict="right", by="beta~ada", agent="clerk"),
     ]
     assert judged_by_agent(alarms, labels) == {
-        ("acme", "clerk"): [Judged(3.0, "policy:standard@1", ("drift",), is_wrong=True)],
-        ("beta", "clerk"): [Judged(3.0, "policy:standard@1", ("drift",), is_wrong=False)],
+        ("acme", "clerk"): [JudgedIntervention(3.0, "policy:standard@1", ("drift",), is_wrong=True)],
+        ("beta", "clerk"): [JudgedIntervention(3.0, "policy:standard@1", ("drift",), is_wrong=False)],
     }
 
 
 async def test_a_warning_that_was_called_wrong_counts_against_nothing_unless_it_was_held_back() -> None:
     warning = replace(alarm("x", 1.0), level="notify")
-    label = Labelled(at=3.0, session="x", about="int_1", verdict="wrong", by="ada", agent="clerk")
+    label = LabelRecord(at=3.0, session="x", about="int_1", verdict="wrong", by="ada", agent="clerk")
     assert judged_by_agent([warning], [label]) == {}
     assert len(judged_by_agent([replace(warning, held=True)], [label])["", "clerk"]) == 1
 

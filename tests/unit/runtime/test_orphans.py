@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import midcourse
 from midcourse.core.session import Status
-from midcourse.stores.sqlite.memory import Memory, MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore, SharedMemory
 from midcourse.testing import FakeClock
 
 
@@ -30,7 +30,7 @@ async def parent(run: midcourse.Run) -> str:
 
 
 @asynccontextmanager
-async def opened(memory: Memory, clock: FakeClock) -> AsyncGenerator[midcourse.Midcourse]:
+async def opened(memory: SharedMemory, clock: FakeClock) -> AsyncGenerator[midcourse.Midcourse]:
     async with midcourse.open(MemoryStore(memory), clock=clock, grace=0.0) as mc:
         yield mc
 
@@ -39,7 +39,7 @@ def test_a_child_that_was_halted_before_it_began_begins_although_its_parent_has_
     clock = FakeClock()
 
     async def test() -> None:
-        memory = Memory()
+        memory = SharedMemory()
         async with opened(memory, clock) as mc:
             thrown = await mc.kill_switch.throw(midcourse.Scope("agent", "orphan"), "not yet")
             session = await mc.start(parent, "spawn")
@@ -67,7 +67,7 @@ def test_a_child_that_had_not_begun_in_the_turn_before_begins_while_its_parent_w
     clock = FakeClock()
 
     async def test() -> None:
-        memory = Memory()
+        memory = SharedMemory()
         async with opened(memory, clock) as mc:
             thrown = await mc.kill_switch.throw(midcourse.Scope("agent", "orphan"), "not yet")
             session = await mc.start(two_turns, "spawn")
@@ -98,7 +98,7 @@ def test_a_new_turn_of_a_child_that_had_ended_runs_although_its_parent_is_halted
     clock = FakeClock()
 
     async def test() -> None:
-        memory = Memory()
+        memory = SharedMemory()
         async with opened(memory, clock) as mc:
             session = await mc.start(halted_parent, "spawn")
             await clock.sleep(3)
@@ -118,7 +118,7 @@ def test_a_pause_of_the_parent_lists_a_halted_child_as_not_reached() -> None:
     clock = FakeClock()
 
     async def test() -> None:
-        async with opened(Memory(), clock) as mc:
+        async with opened(SharedMemory(), clock) as mc:
             session = await mc.start(halted_parent, "spawn")
             await clock.sleep(0.5)
             await mc.kill_switch.throw(midcourse.Scope("agent", "orphan"), "stop it")

@@ -9,8 +9,8 @@ import pytest
 
 import midcourse
 from midcourse.core.codec import encode
+from midcourse.runtime.redacted_arguments import RedactedArguments, restored
 from midcourse.runtime.tools import Tool, tool_of
-from midcourse.runtime.withheld import Withheld, restored
 from tests.promises.harness import Place, history, resumable
 
 PASSWORD = "correct-horse-battery"
@@ -183,7 +183,7 @@ def _given(**arguments: object) -> tuple[dict[str, Any], str]:
 
 def test_what_is_withheld_is_neither_its_default_nor_none() -> None:
     arguments, sentence = _given(user="ada", password="[redacted]", headers={"Authorization": "[redacted]", "A": "b"})
-    assert isinstance(arguments, Withheld)
+    assert isinstance(arguments, RedactedArguments)
     assert dict(arguments) == {"user": "ada", "headers": {"A": "b"}}
     for inner, name in ((arguments, "password"), (arguments["headers"], "Authorization")):
         with pytest.raises(midcourse.InvalidInput, match=f"keeps no secrets: what was given as {name} is gone"):

@@ -8,7 +8,7 @@ from midcourse.core.ids import Epoch, SessionId
 from midcourse.core.session import Status
 from midcourse.errors import StoreFull
 from midcourse.ports.store import Append
-from midcourse.runtime.unwritten import Unwritten
+from midcourse.runtime.failed_writes import FailedWrites
 from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.testing import FakeClock
 from tests.promises.faults import Faulty
@@ -79,7 +79,7 @@ def test_a_result_that_one_session_keeps_makes_those_that_failed_with_it_due_at_
     clock = FakeClock()
 
     async def test() -> None:
-        unwritten = Unwritten(MemoryStore(), clock)
+        unwritten = FailedWrites(MemoryStore(), clock)
         session, epoch = SessionId("sess_1"), Epoch(1)
         for _ in range(10):
             unwritten.add(session, epoch, StoreFull("full"))
@@ -96,7 +96,7 @@ def test_commands_that_wait_for_an_answer_meanwhile_make_their_session_wait_no_l
     clock = FakeClock()
 
     async def test() -> None:
-        unwritten = Unwritten(MemoryStore(), clock)
+        unwritten = FailedWrites(MemoryStore(), clock)
         session, epoch = SessionId("sess_1"), Epoch(1)
         for _ in range(100):
             unwritten.add(session, epoch, StoreFull("full"))

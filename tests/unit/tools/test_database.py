@@ -9,7 +9,7 @@ import pytest
 from midcourse.errors import InvalidInput, MidcourseError
 from midcourse.runtime.tools import Happened, find_tool
 from midcourse.tools.database import Database, Executed, database
-from tests.unit.tools.calling import under
+from tests.unit.tools.tool_calls import under
 
 
 @pytest.fixture

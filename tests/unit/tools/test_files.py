@@ -16,12 +16,12 @@ import pytest
 from midcourse.errors import InterruptRequested, InvalidInput, MidcourseError
 from midcourse.runtime.calls import CurrentCall
 from midcourse.runtime.tools import find_tool, registered_tools, tool_of
+from midcourse.tools.atomic_files import stage
 from midcourse.tools.backups import default_backups, forget_backups
+from midcourse.tools.file_state import State, sha256
 from midcourse.tools.files import Files, files_in
-from midcourse.tools.placing import stage
-from midcourse.tools.rooted import FOLDER
-from midcourse.tools.states import State, sha256
-from tests.unit.tools.calling import under
+from midcourse.tools.root_folder import FOLDER
+from tests.unit.tools.tool_calls import under
 from tests.unit.tools.trees import tree
 
 

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_a_call_that_was_killed_anywhere_can_be_undone(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.unit.tools.killed", str(tmp_path)],
+        [sys.executable, "-W", "error", "-m", "tests.unit.tools.kill_program", str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
         text=True,

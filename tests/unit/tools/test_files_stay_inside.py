@@ -14,7 +14,7 @@ import pytest
 from midcourse.errors import InvalidInput, MidcourseError
 from midcourse.tools.files import Files
 from midcourse.tools.observers import file
-from tests.unit.tools.calling import under
+from tests.unit.tools.tool_calls import under
 from tests.unit.tools.trees import tree
 
 CALLS: dict[str, Callable[[Files, str], object]] = {

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from midcourse.errors import InvalidInput, MidcourseError
 from midcourse.runtime.clock import SystemClock
 from midcourse.tools.backups import Pruned, prune_backups
+from midcourse.tools.file_state import is_unchanged
 from midcourse.tools.files import Files, files_in
-from midcourse.tools.rooted import Place
-from midcourse.tools.states import is_unchanged
-from tests.unit.tools.calling import under, undo
+from midcourse.tools.root_folder import PathPlace
+from tests.unit.tools.tool_calls import under, undo
 from tests.unit.tools.trees import tree
 
 OLD = 1_000_000_000_123_456_789
@@ -187,11 +187,11 @@ def test_what_comes_between_the_look_and_the_undo_is_not_overwritten(
     target = planted / {"write a new file": "new", "delete a link": "dangling", "move": "a/b/run"}.get(call, "run.sh")
     under("key", CALLS[call], files)
 
-    def last_look(place: Place, seen: os.stat_result | None) -> bool:
+    def last_look(place: PathPlace, seen: os.stat_result | None) -> bool:
         target.write_text("theirs")
         return is_unchanged(place, seen)
 
-    monkeypatch.setattr("midcourse.tools.changes.is_unchanged", last_look)
+    monkeypatch.setattr("midcourse.tools.file_changes.is_unchanged", last_look)
     with pytest.raises(MidcourseError) as refused:
         undo(files.write, "key")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from midcourse.errors import InvalidInput, MidcourseError
-from midcourse.runtime.minding import the_minder
+from midcourse.runtime.group_reaper import process_group_reaper
 from midcourse.runtime.tools import find_tool
 from midcourse.tools.shell import shell_in
-from tests.unit.runtime.doings import is_dead
+from tests.unit.runtime.tasks import is_dead
 
 
 async def test_a_command_gives_its_exit_code_and_its_output(root: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_tool_that_was_found_first_gives_way_to_the_one_with_values(root: Path
 async def test_the_helper_that_minds_commands_has_no_environment(root: Path) -> None:
     await shell_in(root).run("true")
 
-    assert Path(f"/proc/{the_minder().pid}/environ").read_bytes() == b""
+    assert Path(f"/proc/{process_group_reaper().pid}/environ").read_bytes() == b""
 
 
 def test_what_it_declares(root: Path) -> None:

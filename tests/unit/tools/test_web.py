@@ -20,11 +20,11 @@ import pytest
 
 from midcourse.errors import InvalidInput, MidcourseError, ToolUnavailable
 from midcourse.runtime.tools import find_tool
-from midcourse.tools import addresses, requesting
+from midcourse.tools import addresses, http_request
 from midcourse.tools.addresses import is_public
 from midcourse.tools.observers import http
 from midcourse.tools.web import Web, web
-from tests.unit.tools.calling import under
+from tests.unit.tools.tool_calls import under
 
 
 class Pages(BaseHTTPRequestHandler):
@@ -395,7 +395,7 @@ async def test_a_certificate_is_checked_against_the_name_and_not_the_address(
     serving.load_cert_chain(certificate, key)
     site.socket = serving.wrap_socket(site.socket, server_side=True)
     trusting = ssl.create_default_context(cafile=str(certificate))
-    monkeypatch.setattr(requesting, "_certificates", lambda: trusting)
+    monkeypatch.setattr(http_request, "_certificates", lambda: trusting)
     names["named.test"] = names["other.test"] = ["127.0.0.1"]
     answer = await web(allow_private=True).get(f"https://named.test:{site.server_port}/")
     assert answer.status == 200

@@ -14,11 +14,18 @@ from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] -
 from langgraph.types import Command, Interrupt, StateSnapshot
 from pydantic_core import to_jsonable_python
 
-from midcourse.adapters.holding import Declarations, check_factory, held_agent, module_of_caller, ours_behind, step_key
+from midcourse.adapters.held_agent import (
+    Declarations,
+    check_factory,
+    held_agent,
+    module_of_caller,
+    ours_behind,
+    step_key,
+)
 from midcourse.adapters.langgraph.callbacks import HoldWatch
-from midcourse.adapters.langgraph.held import Held, as_interrupt, enter
+from midcourse.adapters.langgraph.checkpoint_records import SHELVES
+from midcourse.adapters.langgraph.held_run import HeldGraphRun, as_interrupt, enter
 from midcourse.adapters.langgraph.nodes import held_nodes
-from midcourse.adapters.langgraph.records import SHELVES
 from midcourse.adapters.langgraph.reviews import calls_in, decided
 from midcourse.adapters.langgraph.saver import MidcourseSaver
 from midcourse.core.codec import decode, encode
@@ -106,7 +113,7 @@ class SessionSaver(MidcourseSaver):
     def __init__(self, run: Run) -> None:
         super().__init__(run.store, owner=lambda: run.owner)
         self._run = run
-        self.held: Held | None = None
+        self.held: HeldGraphRun | None = None
 
     async def aput(
         self,
@@ -145,7 +152,7 @@ class GraphRun:
     ) -> None:
         self._run = run
         self._graph = graph
-        self._held = Held(run, declarations, saver.serde)
+        self._held = HeldGraphRun(run, declarations, saver.serde)
         saver.held = self._held
         self._saver = saver
         self._context = context

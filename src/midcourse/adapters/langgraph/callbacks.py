@@ -7,7 +7,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
 
 from midcourse.adapters.langgraph.functions import held_call, running
-from midcourse.adapters.langgraph.held import Held
+from midcourse.adapters.langgraph.held_run import HeldGraphRun
 from midcourse.adapters.langgraph.model import is_held_request
 from midcourse.runtime.calls import in_a_step
 
@@ -17,7 +17,7 @@ class HoldWatch(BaseCallbackHandler):
 
     run_inline = True
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: HeldGraphRun) -> None:
         self._held = held
 
     @property

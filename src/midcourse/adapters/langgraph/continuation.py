@@ -6,7 +6,7 @@ from typing import Any, cast
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from midcourse.adapters.answer import Answer
+from midcourse.adapters.answer import ModelAnswer
 from midcourse.adapters.continuation import Way, go_on, takes_a_prefix
 
 
@@ -27,7 +27,7 @@ def way_of(model: BaseChatModel, asked: Mapping[str, Any]) -> Way:
     return "prefix" if is_anthropic and takes_a_prefix(name_of(model)) and not thinks else "quote"
 
 
-def continued(messages: list[BaseMessage], answer: Answer) -> list[BaseMessage]:
+def continued(messages: list[BaseMessage], answer: ModelAnswer) -> list[BaseMessage]:
     """The messages as they are, or as they go on from what an attempt before had said."""
     if not answer.said:
         return messages

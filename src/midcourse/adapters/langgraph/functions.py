@@ -8,8 +8,8 @@ from typing import Any
 
 from langgraph.errors import GraphBubbleUp
 
-from midcourse.adapters.holding import declared
-from midcourse.adapters.langgraph.held import current, raise_as_was
+from midcourse.adapters.held_agent import declared
+from midcourse.adapters.langgraph.held_run import current, raise_as_was
 from midcourse.errors import MisusedRun, StepError
 from midcourse.runtime.tools import Tool
 

@@ -13,23 +13,23 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableParallel, RunnableSequence
 from langchain_core.tools import BaseTool
 
-from midcourse.adapters.answer import Answer
-from midcourse.adapters.conversing import OwnIds
-from midcourse.adapters.holding import MODEL
+from midcourse.adapters.answer import ModelAnswer
+from midcourse.adapters.conversation_history import OwnIds
+from midcourse.adapters.held_agent import MODEL
 from midcourse.adapters.langgraph.continuation import continued, name_of, way_of, whole_content
 from midcourse.adapters.langgraph.functions import running
-from midcourse.adapters.langgraph.held import Held, current, raise_as_was
+from midcourse.adapters.langgraph.held_run import HeldGraphRun, current, raise_as_was
 from midcourse.adapters.langgraph.threads import wait_for
-from midcourse.adapters.prices import Meter, dollars, priced
+from midcourse.adapters.prices import PriceMeter, dollars, priced
 from midcourse.errors import InvalidInput, MisusedRun, Redirected, StepError
 from midcourse.runtime.calls import in_a_step
-from midcourse.runtime.streaming import StreamEnd
+from midcourse.runtime.model_streams import StreamEnd
 
 _OURS: Final = "midcourse "
 _asks_inner: ContextVar[bool] = ContextVar("midcourse_langgraph_request", default=False)
 
 
-class StepModel(BaseChatModel):
+class LangChainStepModel(BaseChatModel):
     """Asks what ``inner`` would be asked. Outside a held run it is ``inner``, and nothing more."""
 
     inner: BaseChatModel
@@ -82,7 +82,7 @@ class StepModel(BaseChatModel):
         return await self._step(held, messages, stop, kwargs)
 
     async def _step(
-        self, held: Held, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]
+        self, held: HeldGraphRun, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]
     ) -> ChatResult:
         await held.stands()
         while True:
@@ -92,9 +92,9 @@ class StepModel(BaseChatModel):
             async def body(sent: list[BaseMessage] = sent) -> AsyncIterator[str | StreamEnd]:
                 _asks_inner.set(True)
                 whole: AIMessageChunk | None = None
-                answer = Answer(way_of(self.inner, kwargs))
+                answer = ModelAnswer(way_of(self.inner, kwargs))
                 asked = continued(sent, answer)
-                named, meter = name_of(self.inner), Meter([asked, kwargs.get("tools")])
+                named, meter = name_of(self.inner), PriceMeter([asked, kwargs.get("tools")])
                 meter.begin(named)
                 try:
                     async for chunk in self._once().astream(asked, stop=stop, **kwargs):
@@ -138,7 +138,7 @@ class StepModel(BaseChatModel):
 
 
 @overload
-def held(model: BaseChatModel) -> StepModel: ...
+def held(model: BaseChatModel) -> LangChainStepModel: ...
 @overload
 def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]: ...
 def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
@@ -149,16 +149,16 @@ def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
     Raises:
         InvalidInput: there is no chat model in it.
     """
-    if isinstance(model, StepModel):
+    if isinstance(model, LangChainStepModel):
         return model
     if isinstance(model, BaseChatModel):
-        return StepModel(inner=model)
+        return LangChainStepModel(inner=model)
     found = chat_model_in(model)
     if found is None:
         raise InvalidInput(
             f"A {type(model).__name__} is no chat model, and there is none in it: held(ChatOpenAI(…)).", field="model"
         )
-    return in_place_of(found, StepModel(inner=found), model)
+    return in_place_of(found, LangChainStepModel(inner=found), model)
 
 
 def chat_model_in(runnable: Any) -> BaseChatModel | None:
@@ -197,7 +197,7 @@ def _contents(messages: Sequence[BaseMessage]) -> str:
     return repr([(one.type, one.content, getattr(one, "tool_calls", ())) for one in messages])
 
 
-def _holder() -> Held | None:
+def _holder() -> HeldGraphRun | None:
     """The run to make a step of; None where there is none, or where this is part of a step already."""
     held = current()
     if held is not None and in_a_step():
@@ -222,7 +222,7 @@ def _on_loop(loop: asyncio.AbstractEventLoop) -> bool:
         return False
 
 
-def _end(message: AIMessageChunk, answer: Answer | None = None) -> StreamEnd:
+def _end(message: AIMessageChunk, answer: ModelAnswer | None = None) -> StreamEnd:
     usage = message.usage_metadata
     about = message.response_metadata
     cost: float | None = None

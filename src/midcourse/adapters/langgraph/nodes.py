@@ -19,10 +19,10 @@ from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] -
 from langgraph.pregel._read import PregelNode  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.types import Interrupt
 
-from midcourse.adapters.holding import closed, declared, refused
+from midcourse.adapters.held_agent import closed, declared, refused
 from midcourse.adapters.langgraph.functions import call_as_step, held_call
-from midcourse.adapters.langgraph.held import as_interrupt, current, raise_as_was
-from midcourse.adapters.langgraph.reaching import graphs_reached, reaches_steps
+from midcourse.adapters.langgraph.held_run import as_interrupt, current, raise_as_was
+from midcourse.adapters.langgraph.step_detection import graphs_reached, reaches_steps
 from midcourse.adapters.langgraph.tasks import tasks_held
 from midcourse.adapters.langgraph.threads import in_own_thread
 from midcourse.errors import MisusedRun, Redirected, StepError

@@ -20,12 +20,12 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from midcourse.adapters.langgraph.bridge import BridgedSaver
-from midcourse.adapters.langgraph.pieces import Piece, Reference, cut, joined
-from midcourse.adapters.langgraph.records import (
+from midcourse.adapters.langgraph.channel_pieces import ChannelPiece, Reference, cut, joined
+from midcourse.adapters.langgraph.checkpoint_records import (
     CHECKPOINTS,
     SHELVES,
-    Address,
-    Record,
+    CheckpointAddress,
+    CheckpointRecord,
     Write,
     chain_of,
     checkpoints_in,
@@ -88,7 +88,7 @@ class MidcourseSaver(BridgedSaver):
     ) -> RunnableConfig:
         """Store a checkpoint and those of its channels that have changed, in one write."""
         parent = get_checkpoint_id(config)
-        address = Address(_shelf(config), _namespace(config) or "", checkpoint["id"])
+        address = CheckpointAddress(_shelf(config), _namespace(config) or "", checkpoint["id"])
         before = self._last.get(address._replace(id=parent)) if parent else None
         is_last = before is not None
         if parent and before is None:
@@ -112,7 +112,7 @@ class MidcourseSaver(BridgedSaver):
                     chain = chain_of(address.namespace, channel, channels[channel])
                     items[piece_at(chain, channels[channel].place, channels[channel].name)] = encode(piece)
         without_values = {name: value for name, value in checkpoint.items() if name != "channel_values"}
-        record = Record(
+        record = CheckpointRecord(
             parent,
             self.serde.dumps_typed(without_values),
             self.serde.dumps_typed(get_serializable_checkpoint_metadata(config, metadata)),
@@ -131,7 +131,7 @@ class MidcourseSaver(BridgedSaver):
         task_path: str = "",
     ) -> None:
         """Store what a task wrote on top of a checkpoint. A write that is there stays, except to special channels."""
-        address = Address(_shelf(config), _namespace(config) or "", _configurable(config)["checkpoint_id"])
+        address = CheckpointAddress(_shelf(config), _namespace(config) or "", _configurable(config)["checkpoint_id"])
         items: dict[str, bytes | None] = {}
         ordinary = False
         for position, (channel, value) in enumerate(writes):
@@ -151,15 +151,15 @@ class MidcourseSaver(BridgedSaver):
         """The checkpoint that ``config`` names, or the newest of its thread and namespace; None if there is none."""
         shelf, namespace = _shelf(config), _namespace(config) or ""
         if checkpoint := get_checkpoint_id(config):
-            address = Address(shelf, namespace, checkpoint)
+            address = CheckpointAddress(shelf, namespace, checkpoint)
             record = await self._record(address)
         else:
             first = checkpoints_in(namespace)
             newest = await self._store.shelved(shelf, first=first, last=end_of(first), newest=True, limit=1)
             if not newest:
                 return None
-            address = Address.of(shelf, newest[0][0])
-            record = decode(Record, shelf, *newest[0])
+            address = CheckpointAddress.of(shelf, newest[0][0])
+            record = decode(CheckpointRecord, shelf, *newest[0])
         return await self._tuple(address, record) if record else None
 
     async def alist(
@@ -181,7 +181,7 @@ class MidcourseSaver(BridgedSaver):
             address
             for shelf in shelves
             for key in await self._store.shelf_keys(shelf, first=prefix, last=end_of(prefix))
-            if (address := Address.of(shelf, key)) and (not only or address.id == only)
+            if (address := CheckpointAddress.of(shelf, key)) and (not only or address.id == only)
             if not border or address.id < border
         ]
         for address in sorted(found, key=lambda one: one.id, reverse=True):
@@ -237,7 +237,7 @@ class MidcourseSaver(BridgedSaver):
                 continue
             shelf = f"{SHELVES}{thread_id}"
             keys, records = await self._contents(shelf)
-            newest: dict[str, Address] = {}
+            newest: dict[str, CheckpointAddress] = {}
             for address in records:
                 if address.id >= newest.get(address.namespace, address).id:
                     newest[address.namespace] = address
@@ -251,11 +251,11 @@ class MidcourseSaver(BridgedSaver):
         """What was written to each channel before the checkpoint, back to the nearest one that has a value for it."""
         histories: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
         waiting = set(channels)
-        address = Address(_shelf(config), _namespace(config) or "", get_checkpoint_id(config) or "")
+        address = CheckpointAddress(_shelf(config), _namespace(config) or "", get_checkpoint_id(config) or "")
         if waiting and not address.id:
             first = checkpoints_in(address.namespace)
             keys = await self._store.shelf_keys(address.shelf, first=first, last=end_of(first))
-            address = Address.of(address.shelf, keys[-1]) if keys else address
+            address = CheckpointAddress.of(address.shelf, keys[-1]) if keys else address
         record = await self._record(address) if waiting else None
         while waiting and record is not None and record.parent:
             address = address._replace(id=record.parent)
@@ -282,24 +282,26 @@ class MidcourseSaver(BridgedSaver):
         await self._write(shelf, dict.fromkeys(keys))
         self._last.forget(shelf)
 
-    async def _record(self, address: Address) -> Record | None:
+    async def _record(self, address: CheckpointAddress) -> CheckpointRecord | None:
         found = await self._store.shelved(address.shelf, first=address.key, last=address.key)
-        return decode(Record, address.shelf, *found[0]) if found else None
+        return decode(CheckpointRecord, address.shelf, *found[0]) if found else None
 
-    async def _contents(self, shelf: str) -> tuple[Sequence[str], dict[Address, Record]]:
+    async def _contents(self, shelf: str) -> tuple[Sequence[str], dict[CheckpointAddress, CheckpointRecord]]:
         # The keys first: each piece among them was put with its record, which is then among the records.
         keys = await self._store.shelf_keys(shelf)
         found = await self._store.shelved(shelf, first=CHECKPOINTS, last=end_of(CHECKPOINTS))
-        return keys, {Address.of(shelf, key): decode(Record, shelf, key, content) for key, content in found}
+        return keys, {
+            CheckpointAddress.of(shelf, key): decode(CheckpointRecord, shelf, key, content) for key, content in found
+        }
 
-    async def _goes_on(self, address: Address, channel: str, reference: Reference | None) -> bool:
+    async def _goes_on(self, address: CheckpointAddress, channel: str, reference: Reference | None) -> bool:
         """Whether another value continues the one at ``reference`` already."""
         if reference is None:
             return False
         following = piece_at(chain_of(address.namespace, channel, reference), reference.place + 1)
         return bool(await self._store.shelf_keys(address.shelf, first=following, last=end_of(following)))
 
-    async def _tuple(self, address: Address, record: Record) -> CheckpointTuple | None:
+    async def _tuple(self, address: CheckpointAddress, record: CheckpointRecord) -> CheckpointTuple | None:
         try:
             values = {
                 channel: await self._value(address, channel, reference)
@@ -320,29 +322,31 @@ class MidcourseSaver(BridgedSaver):
             pending_writes=await self._writes(address),
         )
 
-    async def _value(self, address: Address, channel: str, reference: Reference) -> Any:
-        pieces: dict[tuple[int, str], Piece] = {}
+    async def _value(self, address: CheckpointAddress, channel: str, reference: Reference) -> Any:
+        pieces: dict[tuple[int, str], ChannelPiece] = {}
         if reference.chain:
             chain = chain_of(address.namespace, channel, reference)
             last = piece_at(chain, reference.place, reference.name)
             for key, content in await self._store.shelved(address.shelf, first=chain, last=last):
-                pieces[place_of(key)[1:]] = decode(Piece, address.shelf, key, content)
+                pieces[place_of(key)[1:]] = decode(ChannelPiece, address.shelf, key, content)
         return self.serde.loads_typed(joined(reference, pieces))
 
-    async def _writes(self, address: Address) -> list[PendingWrite]:
+    async def _writes(self, address: CheckpointAddress) -> list[PendingWrite]:
         found = await self._store.shelved(address.shelf, first=address.writes, last=end_of(address.writes))
         writes = [decode(Write, address.shelf, key, content) for key, content in found]
         writes.sort(key=lambda write: writes_sort_key(write.path, write.task, write.index))
         return [(write.task, write.channel, self.serde.loads_typed(write.value)) for write in writes]
 
-    def _metadata(self, record: Record) -> CheckpointMetadata:
+    def _metadata(self, record: CheckpointRecord) -> CheckpointMetadata:
         return self.serde.loads_typed(record.metadata)
 
-    def _matches(self, record: Record, wanted: Mapping[str, Any] | None) -> bool:
+    def _matches(self, record: CheckpointRecord, wanted: Mapping[str, Any] | None) -> bool:
         metadata: Mapping[str, Any] = self._metadata(record) if wanted else {}
         return all(metadata.get(name) == value for name, value in (wanted or {}).items())
 
-    def _history(self, address: Address, records: Mapping[Address, Record]) -> Iterable[Address]:
+    def _history(
+        self, address: CheckpointAddress, records: Mapping[CheckpointAddress, CheckpointRecord]
+    ) -> Iterable[CheckpointAddress]:
         """The checkpoint, and those before it whose writes its delta channels are made from."""
         record = records[address]
         counters = self._metadata(record).get("counters_since_delta_snapshot") or {}
@@ -359,14 +363,14 @@ class _LastRecords:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._records: dict[tuple[str, str], tuple[str, Record]] = {}
+        self._records: dict[tuple[str, str], tuple[str, CheckpointRecord]] = {}
 
-    def get(self, address: Address) -> Record | None:
+    def get(self, address: CheckpointAddress) -> CheckpointRecord | None:
         with self._lock:
             known = self._records.get(address[:2])
         return known[1] if known and known[0] == address.id else None
 
-    def put(self, address: Address, record: Record) -> None:
+    def put(self, address: CheckpointAddress, record: CheckpointRecord) -> None:
         with self._lock:
             self._records.pop(address[:2], None)
             self._records[address[:2]] = (address.id, record)
@@ -391,7 +395,7 @@ def _namespace(config: RunnableConfig) -> str | None:
     return _configurable(config).get("checkpoint_ns")
 
 
-def _config(address: Address) -> RunnableConfig:
+def _config(address: CheckpointAddress) -> RunnableConfig:
     return {
         "configurable": {
             "thread_id": address.shelf.removeprefix(SHELVES),

@@ -14,8 +14,8 @@ from langchain_core.runnables.config import var_child_runnable_config
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.langgraph.functions import call_as_step
-from midcourse.adapters.langgraph.held import current
-from midcourse.adapters.langgraph.reaching import reaches_steps
+from midcourse.adapters.langgraph.held_run import current
+from midcourse.adapters.langgraph.step_detection import reaches_steps
 from midcourse.adapters.langgraph.threads import in_own_thread, keep
 from midcourse.runtime.calls import in_a_step
 from midcourse.runtime.tools import Tool

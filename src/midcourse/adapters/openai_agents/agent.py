@@ -22,20 +22,20 @@ from agents.run_config import CallModelData, ModelInputData, _coerce_run_config 
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.context import Context, ContextMaker
-from midcourse.adapters.holding import (
+from midcourse.adapters.held_agent import (
     Declarations,
-    Listener,
+    MessageListener,
     NewCourse,
     held_agent,
     module_of_caller,
     ours_behind,
 )
-from midcourse.adapters.openai_agents.conversation import Conversation, Item, as_given, calls_of, grown, told
-from midcourse.adapters.openai_agents.copies import Copies, check_tools, type_of_results
-from midcourse.adapters.openai_agents.memory import Memory
-from midcourse.adapters.openai_agents.nesting import the_nest
-from midcourse.adapters.openai_agents.servers import connected
-from midcourse.adapters.openai_agents.using import Used
+from midcourse.adapters.openai_agents.agent_copies import Copies, check_tools, type_of_results
+from midcourse.adapters.openai_agents.conversation import Item, ItemHistory, as_given, calls_of, grown, told
+from midcourse.adapters.openai_agents.mcp_servers import connected
+from midcourse.adapters.openai_agents.memory import SessionMemory
+from midcourse.adapters.openai_agents.nested_runs import the_nest
+from midcourse.adapters.openai_agents.used_tools import UsedTools
 from midcourse.core.retries import Retry
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput, MisusedRun
@@ -93,8 +93,8 @@ def wrap(
 
     async def function(run: Run) -> Any:
         made = await maker.make(run)
-        memory = None if session is None else Memory(run, name or agent.name, session(run))
-        held = Held(run, name or agent.name, declare or {}, config, memory, made)
+        memory = None if session is None else SessionMemory(run, name or agent.name, session(run))
+        held = HeldAgentRun(run, name or agent.name, declare or {}, config, memory, made)
         async with connected(agent):
             return await held.follow(agent, hooks, max_turns)
 
@@ -113,7 +113,7 @@ def wrap(
     )
 
 
-class Held:
+class HeldAgentRun:
     """One run of the agent in one session: where it stands, and what it was last asked and said."""
 
     def __init__(
@@ -122,18 +122,18 @@ class Held:
         name: str,
         declarations: Declarations,
         config: RunConfig,
-        memory: Memory | None,
+        memory: SessionMemory | None,
         context: Context,
     ) -> None:
         self.run = run
         self.name = name
         self.declarations = declarations
         self.context = context
-        self.listener = Listener(run)
-        self.conversation = Conversation(run)
+        self.listener = MessageListener(run)
+        self.conversation = ItemHistory(run)
         self.asked: list[Item] = []
         self.response: ModelResponse | None = None
-        self.used = Used(run)
+        self.used = UsedTools(run)
         self._config = config
         self._memory = memory
         self._all: dict[int, tuple[RunConfig, Copies]] = {}

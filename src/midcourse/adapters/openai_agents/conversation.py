@@ -14,10 +14,10 @@ from openai.types.responses import (
 )
 from pydantic import TypeAdapter
 
-from midcourse.adapters.answer import Answer
+from midcourse.adapters.answer import ModelAnswer
 from midcourse.adapters.continuation import go_on
-from midcourse.adapters.conversing import Kept, OwnIds
-from midcourse.adapters.holding import MODEL, became, step_key
+from midcourse.adapters.conversation_history import OwnIds, SavedHistory
+from midcourse.adapters.held_agent import MODEL, became, step_key
 from midcourse.adapters.openai_agents.results import restored
 from midcourse.runtime.run import Run
 
@@ -32,7 +32,7 @@ _outputs: Final[TypeAdapter[list[ResponseOutputItem]]] = TypeAdapter(list[Respon
 _usage: Final = TypeAdapter(Usage)
 
 
-class Conversation(Kept[Item]):
+class ItemHistory(SavedHistory[Item]):
     """What the model and the agent have said to each other, as the next request would send it."""
 
     def __init__(self, run: Run) -> None:
@@ -97,7 +97,7 @@ def as_given(items: list[Item]) -> str | list[Item]:
             return items
 
 
-def continued(given: dict[str, Any], answer: Answer) -> dict[str, Any]:
+def continued(given: dict[str, Any], answer: ModelAnswer) -> dict[str, Any]:
     """The request as it is, or as it goes on from what an attempt before had said."""
     if not answer.said:
         return given

@@ -15,7 +15,7 @@ READ: Final = "read session"
 SAVE: Final = "save session"
 
 
-class Memory:
+class SessionMemory:
     """What is in an SDK's session, as steps. ``run.state["remembered"]`` counts the items that are in it."""
 
     def __init__(self, run: Run, agent: str, session: Session) -> None:
@@ -43,9 +43,9 @@ class Memory:
         remembered: int = self._run.state["remembered"]
         if list(kept[:remembered]) == list(items[:remembered]):
             return
-        old, new = Counter(map(_spelled, kept[:remembered])), Counter(map(_spelled, kept[remembered:]))
+        old, new = Counter(map(_encoded, kept[:remembered])), Counter(map(_encoded, kept[remembered:]))
         at = len(items)
-        while at and (new[spelled := _spelled(items[at - 1])] or not old[spelled]):
+        while at and (new[spelled := _encoded(items[at - 1])] or not old[spelled]):
             new[spelled] -= 1
             at -= 1
         self._run.state["remembered"] = at
@@ -69,5 +69,5 @@ class Memory:
         return Happened() if found == items else False
 
 
-def _spelled(item: Item) -> bytes:
+def _encoded(item: Item) -> bytes:
     return msgspec.json.encode(item, order="deterministic")

@@ -16,8 +16,8 @@ from agents.models.interface import ModelTracing
 from agents.usage import _response_usage_to_usage as usage_of  # pyright: ignore[reportPrivateUsage] - as its runner does
 from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputItem, ResponsePromptParam
 
-from midcourse.adapters.answer import Answer
-from midcourse.adapters.holding import MODEL, NewCourse
+from midcourse.adapters.answer import ModelAnswer
+from midcourse.adapters.held_agent import MODEL, NewCourse
 from midcourse.adapters.openai_agents.conversation import (
     NESTED_MODEL,
     calls_of,
@@ -29,23 +29,23 @@ from midcourse.adapters.openai_agents.conversation import (
     whole,
     with_own_ids,
 )
-from midcourse.adapters.openai_agents.nesting import the_nest
-from midcourse.adapters.prices import Meter, dollars, priced
+from midcourse.adapters.openai_agents.nested_runs import the_nest
+from midcourse.adapters.prices import PriceMeter, dollars, priced
 from midcourse.errors import Redirected
-from midcourse.runtime.streaming import StreamEnd
+from midcourse.runtime.model_streams import StreamEnd
 
 if TYPE_CHECKING:
-    from midcourse.adapters.openai_agents.agent import Held
+    from midcourse.adapters.openai_agents.agent import HeldAgentRun
 
 T = TypeVar("T")
 _FAILED: Final = ("response.failed", "response.incomplete", "response.error", "error")
 
 
-class StepModel(Model):
+class OpenAIStepModel(Model):
     """Sends what the agent's own model would send, as a step of the session. That model is looked up when needed."""
 
     def __init__(
-        self, held: "Held", agent: str, inner: Callable[[], Model], *, limit: float | None, strict: bool
+        self, held: "HeldAgentRun", agent: str, inner: Callable[[], Model], *, limit: float | None, strict: bool
     ) -> None:
         self._held = held
         self._agent = agent
@@ -94,7 +94,7 @@ class StepModel(Model):
         async def body() -> AsyncIterator[str | StreamEnd]:
             response: ModelResponse | None = None
             model = ""
-            answer = Answer("again" if output_schema and not output_schema.is_plain_text() else "quote")
+            answer = ModelAnswer("again" if output_schema and not output_schema.is_plain_text() else "quote")
             asked = continued(given, answer)
             named, meter = str(getattr(self._inner, "model", "")), self._meter(asked)
             meter.begin(named)
@@ -255,10 +255,10 @@ class StepModel(Model):
             )
         return StreamEnd(value=dump_response(response), cost=cost, tokens=usage.output_tokens or None)
 
-    def _meter(self, given: dict[str, Any]) -> Meter:
+    def _meter(self, given: dict[str, Any]) -> PriceMeter:
         schemas = [getattr(tool, "params_json_schema", None) for tool in given["tools"]]
         url = getattr(getattr(self._inner, "_client", None), "base_url", None)
-        return Meter(
+        return PriceMeter(
             [given["system_instructions"], given["input"], schemas],
             at_most=given["model_settings"].max_tokens,
             provider=None if url else "openai",

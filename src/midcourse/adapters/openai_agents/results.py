@@ -50,14 +50,14 @@ def type_of_result(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
 def _in_type(result: Any, declared: TypeAdapter[Any] | None) -> Any:
     if declared is None:
         return result
-    spelled = _spelled(result)
+    spelled = _as_text(result)
     try:
         found = declared.validate_json(spelled)
         # A declaration that is not true, of a float for an int or of a wider class, changes nothing.
-        return found if _spelled(to_jsonable_python(found)) == spelled else result
+        return found if _as_text(to_jsonable_python(found)) == spelled else result
     except (ValidationError, PydanticSerializationError):
         return result
 
 
-def _spelled(result: Any) -> str:
+def _as_text(result: Any) -> str:
     return json.dumps(result, sort_keys=True)

@@ -26,15 +26,15 @@ from agents.util._approvals import evaluate_function_tool_approval
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
-from midcourse.adapters.holding import NewCourse, as_raised, closed, declared, refused
-from midcourse.adapters.openai_agents.nesting import call_key, enter_nest, full_id
+from midcourse.adapters.held_agent import NewCourse, as_raised, closed, declared, refused
+from midcourse.adapters.openai_agents.nested_runs import call_key, enter_nest, full_id
 from midcourse.adapters.openai_agents.results import journaled, restored, type_of_result
 from midcourse.errors import InvalidInput, MidcourseError, Redirected, StepError
 from midcourse.runtime.tools import Tool, registered_tools
 from midcourse.tools.declarations import from_mcp
 
 if TYPE_CHECKING:
-    from midcourse.adapters.openai_agents.agent import Held
+    from midcourse.adapters.openai_agents.agent import HeldAgentRun
 
 Invoker = Callable[[ToolContext[Any], str], Awaitable[Any]]
 APPROVAL: Final = "wants a person's approval"
@@ -49,7 +49,9 @@ class ToolFailed(Exception):
         self.kind = kind
 
 
-def step_tool(tool: FunctionTool, held: "Held", wrapped_agent: Callable[[Any, RunConfig | None], Any]) -> FunctionTool:
+def step_tool(
+    tool: FunctionTool, held: "HeldAgentRun", wrapped_agent: Callable[[Any, RunConfig | None], Any]
+) -> FunctionTool:
     """A copy of a function tool whose calls are steps; of an agent as a tool, one whose inside is."""
     made = copy.copy(tool)
     inside = _with_agent(tool, held, wrapped_agent) if tool._is_agent_tool else None  # noqa: SLF001 - it has no other mark  # pyright: ignore[reportPrivateUsage]
@@ -78,7 +80,7 @@ def step_tool(tool: FunctionTool, held: "Held", wrapped_agent: Callable[[Any, Ru
 class _Calls:
     """The calls of one function tool."""
 
-    def __init__(self, tool: FunctionTool, held: "Held") -> None:
+    def __init__(self, tool: FunctionTool, held: "HeldAgentRun") -> None:
         self._tool = tool
         self._held = held
         self._function = _function_of(tool)
@@ -182,7 +184,7 @@ class _Calls:
 class _Runs:
     """The runs of an agent that is a tool: no step itself, but all it asks and calls are."""
 
-    def __init__(self, tool: FunctionTool, held: "Held", inside: Invoker) -> None:
+    def __init__(self, tool: FunctionTool, held: "HeldAgentRun", inside: Invoker) -> None:
         self._tool = tool
         self._held = held
         self._inside = inside
@@ -220,7 +222,7 @@ async def approval_of(tool: FunctionTool, ctx: ToolContext[Any], input: str) -> 
 
 
 def _with_agent(
-    tool: FunctionTool, held: "Held", wrapped_agent: Callable[[Any, RunConfig | None], Any]
+    tool: FunctionTool, held: "HeldAgentRun", wrapped_agent: Callable[[Any, RunConfig | None], Any]
 ) -> Invoker | None:
     """How ``agent.as_tool()`` runs its agent, with a wrapped agent in its place. None: it cannot be told.
 

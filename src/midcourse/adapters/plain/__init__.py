@@ -5,8 +5,8 @@
 Neither library is imported here.
 """
 
-from midcourse.adapters.plain.asking import Create, Streamed, model_reply, streamed
-from midcourse.adapters.plain.readers import ModelError
-from midcourse.adapters.plain.replies import Api, Reply, ToolCall
+from midcourse.adapters.plain.model_requests import Create, Streamed, model_reply, streamed
+from midcourse.adapters.plain.replies import Api, ModelReply, ToolCall
+from midcourse.adapters.plain.stream_readers import ModelError
 
-__all__ = ["Api", "Create", "ModelError", "Reply", "Streamed", "ToolCall", "model_reply", "streamed"]
+__all__ = ["Api", "Create", "ModelError", "ModelReply", "Streamed", "ToolCall", "model_reply", "streamed"]

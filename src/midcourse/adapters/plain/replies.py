@@ -52,7 +52,7 @@ class ToolCall(msgspec.Struct, frozen=True):
                 return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": self.id, "content": text}]}
 
 
-class Reply(msgspec.Struct, frozen=True):
+class ModelReply(msgspec.Struct, frozen=True):
     """What a model said and which tools it wants to use."""
 
     text: str

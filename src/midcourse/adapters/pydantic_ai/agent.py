@@ -18,9 +18,9 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.context import Context, ContextMaker
-from midcourse.adapters.holding import (
+from midcourse.adapters.held_agent import (
     Declarations,
-    Listener,
+    MessageListener,
     NewCourse,
     closed,
     held_agent,
@@ -28,8 +28,8 @@ from midcourse.adapters.holding import (
     refused,
     step_key,
 )
-from midcourse.adapters.pydantic_ai.conversation import Conversation, retries_in
-from midcourse.adapters.pydantic_ai.model import StepModel
+from midcourse.adapters.pydantic_ai.conversation import MessageHistory, retries_in
+from midcourse.adapters.pydantic_ai.model import PydanticStepModel
 from midcourse.adapters.pydantic_ai.queue import Waiting
 from midcourse.adapters.pydantic_ai.toolset import StepToolset
 from midcourse.core.codec import canonical, preview
@@ -81,7 +81,9 @@ def wrap(
     async def function(run: Run) -> Any:
         made = await maker.make(run)
         chosen = None if model is None else await model()
-        return await Held(run, name or agent.name or "", declare or {}, made).follow(agent, chosen, usage_limits)
+        return await HeldCapability(run, name or agent.name or "", declare or {}, made).follow(
+            agent, chosen, usage_limits
+        )
 
     return held_agent(
         function,
@@ -106,7 +108,7 @@ def _course_in(error: BaseException) -> NewCourse | None:
     return error if isinstance(error, NewCourse) else None
 
 
-class Held(AbstractCapability[Any]):
+class HeldCapability(AbstractCapability[Any]):
     """One run of the agent in one session, as a capability: it wraps model and tools, and answers for people."""
 
     def __init__(self, run: Run, name: str, declarations: Declarations, deps: Context) -> None:
@@ -114,8 +116,8 @@ class Held(AbstractCapability[Any]):
         self.name = name
         self.declarations = declarations
         self.deps = deps
-        self.listener = Listener(run)
-        self.conversation = Conversation(run)
+        self.listener = MessageListener(run)
+        self.conversation = MessageHistory(run)
         self.waiting = Waiting(run)
         self.to_approve: dict[str, str] = {}
         self.tool_names: set[str] = set()
@@ -184,7 +186,7 @@ class Held(AbstractCapability[Any]):
 
     def get_wrapper_model(self, model: Model) -> Model:
         """The model, its requests made steps."""
-        return StepModel(model, self)
+        return PydanticStepModel(model, self)
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """The toolsets, the innermost of them with their calls made steps."""

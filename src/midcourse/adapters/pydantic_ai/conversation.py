@@ -16,13 +16,13 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from midcourse.adapters.conversing import Kept, OwnIds
-from midcourse.adapters.holding import MODEL, NOT_YET, became, step_key
+from midcourse.adapters.conversation_history import OwnIds, SavedHistory
+from midcourse.adapters.held_agent import MODEL, NOT_YET, became, step_key
 from midcourse.adapters.pydantic_ai.results import restored
 from midcourse.runtime.run import Run
 
 
-class Conversation(Kept[ModelMessage]):
+class MessageHistory(SavedHistory[ModelMessage]):
     """What the model and the agent have said to each other, and the ids of the calls the model has made."""
 
     def __init__(self, run: Run) -> None:

@@ -12,22 +12,22 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
-from midcourse.adapters.holding import MODEL, NewCourse
+from midcourse.adapters.held_agent import MODEL, NewCourse
 from midcourse.adapters.prices import priced
 from midcourse.adapters.pydantic_ai.conversation import interrupted, load_response
 from midcourse.adapters.pydantic_ai.streams import end_of, spoken
 from midcourse.errors import Redirected
 from midcourse.runtime.calls import current_call
-from midcourse.runtime.streaming import StreamEnd
+from midcourse.runtime.model_streams import StreamEnd
 
 if TYPE_CHECKING:
-    from midcourse.adapters.pydantic_ai.agent import Held
+    from midcourse.adapters.pydantic_ai.agent import HeldCapability
 
 
-class StepModel(WrapperModel):
+class PydanticStepModel(WrapperModel):
     """Sends what the wrapped model would send, as a step of the session."""
 
-    def __init__(self, wrapped: Model, held: "Held") -> None:
+    def __init__(self, wrapped: Model, held: "HeldCapability") -> None:
         super().__init__(wrapped)
         self._held = held
 

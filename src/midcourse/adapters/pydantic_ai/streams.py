@@ -24,11 +24,11 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
-from midcourse.adapters.answer import Answer
+from midcourse.adapters.answer import ModelAnswer
 from midcourse.adapters.continuation import OBJECTS, Way, go_on, takes_a_prefix
-from midcourse.adapters.prices import Meter, dollars
+from midcourse.adapters.prices import PriceMeter, dollars
 from midcourse.adapters.pydantic_ai.conversation import dump
-from midcourse.runtime.streaming import StreamEnd
+from midcourse.runtime.model_streams import StreamEnd
 
 Keep = Callable[[ModelResponse], ModelResponse]
 
@@ -45,10 +45,10 @@ async def spoken(
 
     It goes on from what the attempt before had said, if that can be; a cut is charged with its usage.
     """
-    answer = Answer(_way(model, settings, parameters))
+    answer = ModelAnswer(_way(model, settings, parameters))
     asked = [*messages, *_continued(answer)]
     at_most = settings.get("max_tokens")
-    meter = Meter([asked, parameters.function_tools], at_most=at_most, provider=model.system, url=model.base_url)
+    meter = PriceMeter([asked, parameters.function_tools], at_most=at_most, provider=model.system, url=model.base_url)
     meter.begin(model.model_name)
     for attempt in (asked, messages):
         try:
@@ -66,7 +66,7 @@ async def spoken(
             answer.begin_again()
 
 
-def _continued(answer: Answer) -> list[ModelMessage]:
+def _continued(answer: ModelAnswer) -> list[ModelMessage]:
     """What is said to a model for it to go on."""
     if not answer.said:
         return []
@@ -91,7 +91,7 @@ def _way(model: Model, settings: ModelSettings, parameters: ModelRequestParamete
 
 
 async def _words(
-    streamed: StreamedResponse, answer: Answer, meter: Meter, keep: Keep
+    streamed: StreamedResponse, answer: ModelAnswer, meter: PriceMeter, keep: Keep
 ) -> AsyncGenerator[str | StreamEnd]:
     try:
         async for event in streamed:

@@ -12,7 +12,7 @@ from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, ToolsetTool, WrapperToolset
 from pydantic_core import to_jsonable_python
 
-from midcourse.adapters.holding import NOT_YET, closed, declared, refused, step_key
+from midcourse.adapters.held_agent import NOT_YET, closed, declared, refused, step_key
 from midcourse.adapters.pydantic_ai.queue import CallQueue
 from midcourse.adapters.pydantic_ai.results import journaled, restored
 from midcourse.errors import InvalidInput, Redirected, StepError
@@ -20,7 +20,7 @@ from midcourse.runtime.tools import Tool
 from midcourse.tools.declarations import from_mcp
 
 if TYPE_CHECKING:
-    from midcourse.adapters.pydantic_ai.agent import Held
+    from midcourse.adapters.pydantic_ai.agent import HeldCapability
 
 _LONGEST: Final = 8_000
 """Characters of what a function says of its wish: what a journal keeps of an error is not endless."""
@@ -42,7 +42,7 @@ def _not_yet(wanted: "ApprovalRequired | CallDeferred") -> InvalidInput:
 class StepToolset(WrapperToolset[Any]):
     """Calls what the wrapped toolset would call, as steps of the session. Wraps the innermost toolsets."""
 
-    held: "Held"
+    held: "HeldCapability"
 
     async def for_run_step(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
         ctx.retries.update(self.held.retries)  # of a run that continues here; from then on the framework counts

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from midcourse.adapters.yaml_agents.pages import Page
-from midcourse.core.allowed import meant
+from midcourse.adapters.yaml_agents.yaml_positions import YamlPage
+from midcourse.core.choices import suggestion
 from midcourse.core.retries import MODEL_RETRY, MOST_ATTEMPTS
 from midcourse.core.terms import LABEL, LONGEST_TTL, MOST_LABELS, CheckpointBackend, Expiry, TaskClass
 from midcourse.errors import InvalidInput
@@ -178,7 +178,7 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": "A Midcourse agent"}
 
 
-def read_spec(page: Page) -> AgentFile:
+def read_spec(page: YamlPage) -> AgentFile:
     """The document as an agent.
 
     Raises:
@@ -202,7 +202,7 @@ _UNIONS: Final = frozenset(
 )
 
 
-def _mistakes(page: Page, error: ValidationError) -> list[tuple[tuple[str | int, ...], str]]:
+def _mistakes(page: YamlPage, error: ValidationError) -> list[tuple[tuple[str | int, ...], str]]:
     """Where and what, one for each place: a union complains once for each of its members."""
     found: dict[tuple[str | int, ...], str] = {}
     for one in error.errors():
@@ -221,17 +221,17 @@ def _is_member(part: str) -> bool:
     return part in _UNIONS or "[" in part or part.startswith("literal")
 
 
-def _why(error: Any, page: Page, place: tuple[str | int, ...]) -> str:
+def _why(error: Any, page: YamlPage, place: tuple[str | int, ...]) -> str:
     match error["type"]:
         case "extra_forbidden" if place and place[-1] == "api_key":
             return "a key does not belong in a file. Put it into an environment variable and name that: api_key_env."
         case "extra_forbidden":
-            return f"there is no such field. {meant(place[-1] if place else '', _known(place[:-1]))}"
+            return f"there is no such field. {suggestion(place[-1] if place else '', _known(place[:-1]))}"
         case "missing":
             return "it is missing."
         case "literal_error":
             expected = str(error["ctx"]["expected"])
-            return f"it is {error['input']!r}. {meant(error['input'], _words(expected))}"
+            return f"it is {error['input']!r}. {suggestion(error['input'], _words(expected))}"
         case "string_pattern_mismatch" if error["ctx"]["pattern"] == IMPORT_PATH:
             return f"{error['input']!r} is no import path. Write 'module:name', such as 'shop.tools:send_mail'."
         case "model_type" | "string_type" | "float_type" | "float_parsing" if model := _BELOW.get(_of(place)):

@@ -4,7 +4,7 @@ from typing import Literal
 
 from midcourse.core.events.event import Event
 from midcourse.core.ids import AskId, InterventionId, PauseId
-from midcourse.core.policy.decisions import Decision
+from midcourse.core.policy_decision import Decision
 
 Verdict = Literal["right", "wrong", "unsure"]
 """Whether it was right to step in."""

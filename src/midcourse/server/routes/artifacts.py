@@ -6,15 +6,15 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from midcourse.api import Midcourse
-from midcourse.core.artifacts import check_reviewed
 from midcourse.core.ids import SessionId
-from midcourse.core.spelling import spelled
-from midcourse.runtime.artifacts import reviewed
+from midcourse.core.to_json import to_json
+from midcourse.policy.artifact_shelf import reviewed
+from midcourse.policy.artifacts import check_reviewed
 from midcourse.server import schemas
 from midcourse.server.caller import Sender, Watcher
-from midcourse.server.documents import answers
-from midcourse.server.routes.places import SessionPath, TenantQuery
-from midcourse.server.views import answer
+from midcourse.server.openapi import answers
+from midcourse.server.routes.path_parameters import SessionPath, TenantQuery
+from midcourse.server.to_json import answer
 
 router = APIRouter(tags=["inbox"])
 
@@ -35,7 +35,7 @@ async def list_artifacts(
 
     async def shown() -> Response:
         found = await Midcourse(caller.control).artifacts(session=named, due=due, limit=limit, tenant=whose)
-        return answer({"artifacts": spelled(found)})
+        return answer({"artifacts": to_json(found)})
 
     return await caller.read(shown())
 
@@ -51,4 +51,4 @@ async def review_artifact(session_id: SessionPath, caller: Sender, body: schemas
     name, documentation = check_reviewed(body.name, body.documentation)
     now, role = worker.clock.now(), caller.role
     done = await reviewed(worker.store, session_id, name, by=by, now=now, documentation=documentation, role=role)
-    return answer(spelled(done))
+    return answer(to_json(done))

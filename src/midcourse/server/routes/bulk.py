@@ -7,14 +7,14 @@ from starlette.responses import Response
 
 from midcourse.core.bulk import check_bulk
 from midcourse.core.replies import Reply
-from midcourse.core.spelling import spelled
 from midcourse.core.tenants import MARK
+from midcourse.core.to_json import to_json
 from midcourse.errors import Damaged, StoreError
-from midcourse.runtime.bulk import bulk_command, send_to_each
+from midcourse.runtime.bulk_commands import bulk_command, send_to_each
 from midcourse.server.caller import Sender
-from midcourse.server.documents import BODY, answers
+from midcourse.server.openapi import BODY, answers
 from midcourse.server.schemas import Bulk
-from midcourse.server.views import answer
+from midcourse.server.to_json import answer
 
 router = APIRouter(tags=["controls"])
 
@@ -38,4 +38,4 @@ async def bulk(caller: Sender, body: Annotated[Bulk, BODY]) -> Response:
             raise caller.told(error) from error
 
     names = check_bulk(body.verb, body.sessions)
-    return answer({"outcomes": spelled(await send_to_each(names, send, caller.control.worker.clock))})
+    return answer({"outcomes": to_json(await send_to_each(names, send, caller.control.worker.clock))})

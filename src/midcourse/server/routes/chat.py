@@ -15,14 +15,14 @@ from midcourse.core.ids import Position, SessionId
 from midcourse.core.replies import Reply
 from midcourse.core.session import Session
 from midcourse.errors import MidcourseError, Refused, SessionNotFound, StoreError
-from midcourse.runtime.loading import read_events
+from midcourse.runtime.session_loader import read_events
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Commander, Reader, checks_reach
-from midcourse.server.chatting import Chat, Told, chat_frames, error_frame
-from midcourse.server.delivered import Answering, Begun, Delivered, checkpoint_gone, open_asks
-from midcourse.server.documents import LAST_EVENT_ID, streams
+from midcourse.server.chat_frames import ChatFrames, Told, chat_frames, error_frame
+from midcourse.server.delivered_asks import Answering, BegunSessions, Delivered, checkpoint_gone, open_asks
 from midcourse.server.limits import Slot
-from midcourse.server.routes.places import SessionPath
+from midcourse.server.openapi import LAST_EVENT_ID, streams
+from midcourse.server.routes.path_parameters import SessionPath
 from midcourse.server.stream import Stream, beginning, frame
 
 router = APIRouter(tags=["chat"])
@@ -82,7 +82,7 @@ def _reserved(caller: Caller) -> Generator[Slot]:
 async def _first_message(caller: Caller, session_id: SessionId, wish: schemas.Chat) -> Frames:
     check_no_agent(caller.principal.session, "start a session; it spawns children with run.spawn")
     caller.check_match(None)
-    begun = Begun(caller, session_id)
+    begun = BegunSessions(caller, session_id)
     try:
         await begun.note()
         midcourse = Midcourse(caller.control, caller.role)
@@ -97,7 +97,7 @@ async def _first_message(caller: Caller, session_id: SessionId, wish: schemas.Ch
     except MidcourseError:  # nothing was begun: whoever begins it later did not do so with this key
         await begun.forget()
         raise
-    return _frames(caller, Chat(session_id), after=0)
+    return _frames(caller, ChatFrames(session_id), after=0)
 
 
 async def _next_message(caller: Caller, session: Session, wish: schemas.Chat) -> Frames:
@@ -109,7 +109,7 @@ async def _next_message(caller: Caller, session: Session, wish: schemas.Chat) ->
             session_id=session.id,
         )
     # Found by its Idempotency-Key: the first message was sent before.
-    if wish.session_id is None or await Begun(caller, session.id).was_by_this():
+    if wish.session_id is None or await BegunSessions(caller, session.id).was_by_this():
         if session.messages[0].text != wish.message:
             raise Refused(
                 "This Idempotency-Key was used before, for another message. Use a fresh one for each.",
@@ -117,15 +117,15 @@ async def _next_message(caller: Caller, session: Session, wish: schemas.Chat) ->
                 session_id=session.id,
             )
         caller.check_match(session)
-        return _frames(caller, Chat(session.id), after=0)
-    command = caller.wish(cmd.Message, text=wish.message, behaviour=wish.behaviour)
+        return _frames(caller, ChatFrames(session.id), after=0)
+    command = caller.make_command(cmd.Message, text=wish.message, behaviour=wish.behaviour)
 
     async def send() -> Reply:
         return await caller.send(session.id, command, wait=_WAIT)
 
     async def begin(reply: Reply) -> Frames:
         queued = reply.message if reply.message and reply.message.startswith("queued_") else None
-        return _frames(caller, Chat(session.id, queued=queued), after=reply.position)
+        return _frames(caller, ChatFrames(session.id, queued=queued), after=reply.position)
 
     return _once_decided(session.id, caller.told, await send(), send, begin)
 
@@ -206,7 +206,7 @@ async def _after_answer(caller: Caller, session: Session, ask: str, reply: Reply
         answered = await _where_closed(caller, session.id, ask)
     if answered < session.position:
         session = await caller.session_at(session.id, answered)
-    shown = Chat(session.id, joins=session, shown_until=answered)
+    shown = ChatFrames(session.id, joins=session, shown_until=answered)
     shown.asked.discard(ask)
     return _frames(caller, shown, after=session.position)
 
@@ -236,7 +236,7 @@ async def follow_chat(
     session = await caller.session(session_id)
     start, lost = beginning(request, after, session.id, session.position)
     before = await caller.session_at(session.id, start) if start else None
-    frames = _frames(caller, Chat(session.id, joins=before), after=start)
+    frames = _frames(caller, ChatFrames(session.id, joins=before), after=start)
     if lost is not None:
         frames = _after_reset(lost, frames)
     return Stream(frames, caller, {"X-Session-Id": session_id}, flushes=True)
@@ -248,7 +248,7 @@ async def _after_reset(lost: Mapping[str, object], frames: Frames) -> Frames:
         yield one
 
 
-def _frames(caller: Caller, shown: Chat, *, after: int) -> Frames:
+def _frames(caller: Caller, shown: ChatFrames, *, after: int) -> Frames:
     worker = caller.control.worker
     delivered = Delivered(worker.store, worker.clock)
     name = caller.principal.full_name

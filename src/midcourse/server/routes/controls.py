@@ -11,14 +11,14 @@ from midcourse.api import Midcourse, addressed
 from midcourse.core import commands as cmd
 from midcourse.core.ids import PauseId, SessionId
 from midcourse.core.replies import Level, Reply
-from midcourse.core.requests import answer_value
-from midcourse.runtime.desk import open_ask
+from midcourse.core.request_checks import answer_value
+from midcourse.people.inbox import open_ask
+from midcourse.server.approval_counts import note_answer
 from midcourse.server.caller import Caller, commander_with
-from midcourse.server.counting import note_answer
-from midcourse.server.documents import BODY, Responses, answers
-from midcourse.server.routes.places import MessagePath, SessionPath
+from midcourse.server.openapi import BODY, Responses, answers
+from midcourse.server.routes.path_parameters import MessagePath, SessionPath
 from midcourse.server.schemas import Body, body_of
-from midcourse.server.views import answer, reply_view
+from midcourse.server.to_json import answer, reply_view
 
 router = APIRouter()
 _KNOWN: Final = ("session_not_found", "precondition_failed", "command_id_taken", "invalid_input", "damaged")
@@ -32,7 +32,7 @@ def control_answers(*codes: str, body: bool = True) -> Responses:
     return answers("Reply", 200, 202, *_KNOWN, "session_erased", *codes, changes=True, body=body)
 
 
-def told(reply: Reply) -> Response:
+def control_response(reply: Reply) -> Response:
     """Return what a control has come to."""
     return answer(reply_view(reply), 202 if reply.level == "accepted" else 200)
 
@@ -46,7 +46,7 @@ def add(kind: type[cmd.AnyCommand], sent: cmd.Verb) -> None:
         wait, until = fields.pop("wait", sent.wait), fields.pop("until", "stopping" if sent.is_stop else "decided")
         if "value" in fields:
             fields["value"] = answer_value(fields["value"])
-        return told(await _carry_out(caller, session_id, caller.wish(kind, **fields), until, wait))
+        return control_response(await _carry_out(caller, session_id, caller.make_command(kind, **fields), until, wait))
 
     access = commander_with(sent.role, agents=True)
     taken: dict[str, tuple[Any, Any]] = {"session_id": (SessionPath, ...)}

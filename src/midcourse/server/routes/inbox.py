@@ -6,22 +6,22 @@ from typing import Annotated, Any, NamedTuple, cast
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from midcourse.api.alarms import waiting_beside_asks
-from midcourse.core.artifacts import Artifact
 from midcourse.core.ids import SessionId
-from midcourse.core.inbox import Inbox, check_hand_over, check_name
-from midcourse.core.policy.restraint import Batch
-from midcourse.core.spelling import spelled
 from midcourse.core.tenants import MARK, tenant_of
+from midcourse.core.to_json import to_json
 from midcourse.errors import InvalidInput
-from midcourse.runtime.desk import Desk
+from midcourse.people.alarms import waiting_beside_asks
+from midcourse.people.inbox import PeopleInbox
+from midcourse.people.inbox_rules import Inbox, check_hand_over, check_name
+from midcourse.policy.artifacts import Artifact
+from midcourse.policy.restraint import Batch
 from midcourse.server import schemas
 from midcourse.server.auth import Access
 from midcourse.server.caller import Caller, Sender, Watcher
-from midcourse.server.documents import BODY, answers, streams
-from midcourse.server.routes.places import SessionPath, TenantQuery
+from midcourse.server.openapi import BODY, answers, streams
+from midcourse.server.routes.path_parameters import SessionPath, TenantQuery
 from midcourse.server.stream import Stream, frame, wants_stream
-from midcourse.server.views import answer
+from midcourse.server.to_json import answer
 
 router = APIRouter(tags=["inbox"])
 AskPath = Annotated[str, Path(min_length=1, max_length=200, description="The ask's id, such as ask_1.")]
@@ -49,15 +49,15 @@ async def get_inbox(request: Request, caller: Watcher, tenant: TenantQuery = Non
     desk, whose = _desk(caller), caller.narrowed(tenant)
     if wants_stream(request):
         return Stream(inbox_frames(caller, desk, whose), caller)
-    return answer(spelled(await _read(caller, desk, whose, await _slow(caller, desk, whose))))
+    return answer(to_json(await _read(caller, desk, whose, await _slow(caller, desk, whose))))
 
 
-def _desk(caller: Caller) -> Desk:
+def _desk(caller: Caller) -> PeopleInbox:
     worker = caller.control.worker
-    return Desk(worker.store, worker.clock, policy=worker.settings.policy)
+    return PeopleInbox(worker.store, worker.clock, policy=worker.settings.policy)
 
 
-async def _slow(caller: Caller, desk: Desk, tenant: str | None) -> _Slow:
+async def _slow(caller: Caller, desk: PeopleInbox, tenant: str | None) -> _Slow:
     worker = caller.control.worker
 
     async def read() -> _Slow:
@@ -67,7 +67,7 @@ async def _slow(caller: Caller, desk: Desk, tenant: str | None) -> _Slow:
     return await caller.read(read())
 
 
-async def _read(caller: Caller, desk: Desk, tenant: str | None, slow: _Slow) -> Inbox:
+async def _read(caller: Caller, desk: PeopleInbox, tenant: str | None, slow: _Slow) -> Inbox:
     you = caller.principal.by
     row, quick = await desk.approvals(you)
     asks = tuple(await desk.asks(tenant))
@@ -82,7 +82,7 @@ async def _read(caller: Caller, desk: Desk, tenant: str | None, slow: _Slow) -> 
     )
 
 
-async def inbox_frames(caller: Caller, desk: Desk, tenant: str | None) -> AsyncIterator[bytes]:
+async def inbox_frames(caller: Caller, desk: PeopleInbox, tenant: str | None) -> AsyncIterator[bytes]:
     """The inbox as it is, then each time what has changed of it."""
     known: Inbox | None = None
     slow = await _slow(caller, desk, tenant)
@@ -101,8 +101,8 @@ async def inbox_frames(caller: Caller, desk: Desk, tenant: str | None) -> AsyncI
 def _changes(known: Inbox | None, now: Inbox) -> dict[str, Any]:
     before = {ask.key: ask for ask in known.asks} if known else {}
     here = {ask.key for ask in now.asks}
-    changed = [spelled(ask) for ask in now.asks if before.get(ask.key) != ask]
-    return {**spelled(now), "asks": changed, "gone": [key for key in before if key not in here]}
+    changed = [to_json(ask) for ask in now.asks if before.get(ask.key) != ask]
+    return {**to_json(now), "asks": changed, "gone": [key for key in before if key not in here]}
 
 
 @router.post(
@@ -115,7 +115,7 @@ async def own_ask(
     given = None if body is None else body.owner
     owner = caller.principal.by if given is None else _person(caller, given, "owner")
     desk = _desk(caller)
-    return answer(spelled(await desk.own(SessionId(session_id), ask, owner, by=caller.principal.by, role=caller.role)))
+    return answer(to_json(await desk.own(SessionId(session_id), ask, owner, by=caller.principal.by, role=caller.role)))
 
 
 @router.post("/inbox/hand-over", responses=answers("HandOver", 200, body=True))
@@ -128,7 +128,7 @@ async def hand_over(body: schemas.HandOverTo, request: Request, caller: Sender) 
     tokens = await cast("Access", request.app.state.access).tokens.list(tenant=caller.tenant)
     people = {one.principal.by for one in tokens}
     made = await _desk(caller).hand_over(to, seconds, by=caller.principal.by, role=caller.role, people=people)
-    return answer(spelled(made))
+    return answer(to_json(made))
 
 
 def _person(caller: Caller, name: str, field: str) -> str:

@@ -7,11 +7,11 @@ from starlette.responses import Response
 
 from midcourse.api import Midcourse
 from midcourse.core.interventions import LATEST, LONGEST_GATHER, LabelFilter
-from midcourse.core.spelling import spelled
+from midcourse.core.to_json import to_json
 from midcourse.server.caller import Reader, Watcher
-from midcourse.server.documents import answers
-from midcourse.server.routes.places import SessionPath, TenantQuery
-from midcourse.server.views import answer, batch_view, intervention_view
+from midcourse.server.openapi import answers
+from midcourse.server.routes.path_parameters import SessionPath, TenantQuery
+from midcourse.server.to_json import answer, batch_view, intervention_view
 
 router = APIRouter(tags=["interventions"])
 
@@ -38,7 +38,7 @@ async def get_signals(session_id: SessionPath, caller: Reader) -> Response:
     handle = await Midcourse(caller.control).get(session_id)
 
     async def shown() -> Response:
-        return answer(spelled(await handle.signals()))
+        return answer(to_json(await handle.signals()))
 
     return await caller.read(shown())
 

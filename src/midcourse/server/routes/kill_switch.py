@@ -7,14 +7,14 @@ from fastapi import APIRouter, Depends, Path, Query
 from starlette.responses import Response
 
 from midcourse.core.ids import SessionId
-from midcourse.core.spelling import spelled
 from midcourse.core.switches import Released, Scope, SwitchReport, check_scope
+from midcourse.core.to_json import to_json
 from midcourse.errors import AccessDenied
 from midcourse.runtime.kill_switch import KillSwitch
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Watcher, sender_with
-from midcourse.server.documents import answers
-from midcourse.server.views import answer, switch_view
+from midcourse.server.openapi import answers
+from midcourse.server.to_json import answer, switch_view
 
 router = APIRouter(prefix="/kill-switches", tags=["kill switch"])
 SwitchPath = Annotated[str, Path(min_length=1, max_length=100, description="The kill switch's id.")]
@@ -66,7 +66,7 @@ async def preview_kill_switch(body: schemas.PreviewSwitch, caller: Watcher) -> R
 
     async def shown() -> Response:
         found = await KillSwitch(caller.control).preview(scope)
-        return answer({"count": found.count, **spelled(found), "sentence": str(found)})
+        return answer({"count": found.count, **to_json(found), "sentence": str(found)})
 
     return await caller.read(shown())
 
@@ -132,7 +132,7 @@ async def release_halted(switch: SwitchPath, body: schemas.ReleaseHalted, caller
         wait=body.wait,
     )
     hidden = [_not_there(one) for one in named if not caller.sees(one)]
-    return answer({"outcomes": spelled([*done, *hidden])})
+    return answer({"outcomes": to_json([*done, *hidden])})
 
 
 def _not_there(session: str) -> Released:

@@ -8,11 +8,11 @@ from starlette.responses import Response
 from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.server.auth import Access, access_of, credential_of, place_asked, set_cookie
 from midcourse.server.caller import Operator, Watcher, check_headers
-from midcourse.server.documents import answers, open_answers
 from midcourse.server.logins import described
+from midcourse.server.openapi import answers, open_answers
 from midcourse.server.origins import check_own_page
 from midcourse.server.schemas import LogIn
-from midcourse.server.views import answer, login_view
+from midcourse.server.to_json import answer, login_view
 
 router = APIRouter(tags=["server"])
 

@@ -10,13 +10,13 @@ from midcourse.errors import AccessDenied
 from midcourse.runtime.control import Control
 from midcourse.server.auth import access_of
 from midcourse.server.caller import NEEDED, Caller, caller_with
-from midcourse.server.documents import open_answers, text_answers
 from midcourse.server.health import Health
-from midcourse.server.hosting import Reading
+from midcourse.server.host_threads import ReadingThread
 from midcourse.server.limits import Streams
-from midcourse.server.metering import Metering
+from midcourse.server.metrics import StoreMetrics
+from midcourse.server.openapi import open_answers, text_answers
 from midcourse.server.problems import problem_response
-from midcourse.server.views import answer
+from midcourse.server.to_json import answer
 
 router = APIRouter(tags=["operations"])
 _FRESH: Final = {"Cache-Control": "no-store"}
@@ -78,9 +78,9 @@ def _is_here(request: Request) -> bool:
 async def metrics(request: Request, _caller: Annotated[Caller | None, Depends(scraper)]) -> Response:
     """Its figures for Prometheus, in the text format or, if `Accept` asks for it, as OpenMetrics."""
     state = request.app.state
-    content, kind = await cast("Metering", state.metering).text(
+    content, kind = await cast("StoreMetrics", state.metering).text(
         cast("Control", state.control),
-        cast("Reading", state.reading),
+        cast("ReadingThread", state.reading),
         len(cast("Streams", state.streams)),
         request.headers.get("accept", ""),
     )

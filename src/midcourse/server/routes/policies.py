@@ -6,21 +6,21 @@ from fastapi import APIRouter, Query
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from midcourse.core.policy.document import Policy
-from midcourse.core.spelling import spelled
 from midcourse.core.tenants import MARK
+from midcourse.core.to_json import to_json
 from midcourse.errors import InvalidInput, Refused
-from midcourse.policies import kept
-from midcourse.policies.loading import Draft, bare, not_found
-from midcourse.policies.schema import REFERENCE
+from midcourse.policy import versions
+from midcourse.policy.document import Policy
+from midcourse.policy.schema import REFERENCE
+from midcourse.policy.yaml_reader import Draft, bare, not_found
 from midcourse.ports.store import Store
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, PolicyKeeper, Watcher
-from midcourse.server.documents import answers
-from midcourse.server.policy_views import check_view, difference_view, etag_of, policy_view
-from midcourse.server.routes.places import PolicyPath
-from midcourse.server.views import answer
-from midcourse.server.wording import shortened
+from midcourse.server.openapi import answers
+from midcourse.server.policy_to_json import check_view, difference_view, etag_of, policy_view
+from midcourse.server.routes.path_parameters import PolicyPath
+from midcourse.server.to_json import answer
+from midcourse.server.validation_errors import shortened
 
 router = APIRouter(tags=["policies"])
 Version = Annotated[int | None, Query(ge=1, le=999_999, description="Which version; left out, the newest.")]
@@ -29,7 +29,7 @@ Reference = Annotated[str, Query(pattern=REFERENCE, description="Another policy,
 
 async def _meant(caller: Caller, name: str, version: int | None) -> str:
     """The policy of the address: the caller's tenant's own, if it has one of that name, else the host's."""
-    whole = await caller.read(kept.resolved(_store(caller), name, tenant=caller.tenant))
+    whole = await caller.read(versions.resolved(_store(caller), name, tenant=caller.tenant))
     return whole if version is None else f"{whole}@{version}"
 
 
@@ -43,8 +43,8 @@ async def list_policies(caller: Watcher) -> Response:
 
     Those of the host are everybody's to read. A tenant's own are `acme~name`, and only that tenant sees them.
     """
-    found = await caller.read(kept.newest(_store(caller), tenant=caller.tenant))
-    return answer({"policies": [spelled(kept.summary_of(one)) for one in found]})
+    found = await caller.read(versions.newest(_store(caller), tenant=caller.tenant))
+    return answer({"policies": [to_json(versions.summary_of(one)) for one in found]})
 
 
 @router.post("/policies/check", responses=answers("PolicyCheck", 200, "policy_not_found", body=True))
@@ -58,36 +58,36 @@ async def check_policy(body: schemas.PolicyDraft, caller: Watcher) -> Response:
 
 async def _checked(caller: Caller, text: str, against: str | None) -> object:
     store, tenant = _store(caller), caller.tenant
-    policy = await kept.load_text(store, text, tenant=tenant)
+    policy = await versions.load_text(store, text, tenant=tenant)
     other = policy.extends if against is None else against
-    return check_view(await kept.load(store, other, tenant=tenant) if other else bare(), policy)
+    return check_view(await versions.load(store, other, tenant=tenant) if other else bare(), policy)
 
 
 @router.get("/policies/{name}", responses=answers("Policy", 200, "policy_not_found", "damaged", headers=("ETag",)))
 async def get_policy(name: PolicyPath, caller: Watcher, version: Version = None) -> Response:
     """A policy, whole: as JSON and as the file it could be. Who saved it, when and why."""
-    return await _shown(caller, await caller.read(kept.find(_store(caller), await _meant(caller, name, version))))
+    return await _shown(caller, await caller.read(versions.find(_store(caller), await _meant(caller, name, version))))
 
 
-async def _shown(caller: Caller, found: kept.KeptPolicy) -> Response:
-    yaml = await caller.read(kept.yaml_of(_store(caller), found.policy))
+async def _shown(caller: Caller, found: versions.KeptPolicy) -> Response:
+    yaml = await caller.read(versions.yaml_of(_store(caller), found.policy))
     return answer(policy_view(found, yaml), headers={"ETag": etag_of(found.policy)})
 
 
 @router.get("/policies/{name}/history", responses=answers("PolicyHistory", 200, "policy_not_found", "damaged"))
 async def policy_history(name: PolicyPath, caller: Watcher) -> Response:
     """Every version of a policy, the newest first: who saved it, when and why."""
-    found = await caller.read(kept.history(_store(caller), await _meant(caller, name, None)))
+    found = await caller.read(versions.history(_store(caller), await _meant(caller, name, None)))
     if not found:
-        raise not_found(name, await kept.names(_store(caller), tenant=caller.tenant))
-    return answer({"versions": [spelled(kept.summary_of(one)) for one in found]})
+        raise not_found(name, await versions.names(_store(caller), tenant=caller.tenant))
+    return answer({"versions": [to_json(versions.summary_of(one)) for one in found]})
 
 
 @router.get("/policies/{name}/diff", responses=answers("PolicyDifference", 200, "policy_not_found", "damaged"))
 async def diff_policies(name: PolicyPath, to: Reference, caller: Watcher, version: Version = None) -> Response:
     """How another policy differs from this one, parameter by parameter, and whether it steps in earlier."""
-    first = await caller.read(kept.load(_store(caller), await _meant(caller, name, version)))
-    second = await caller.read(kept.load(_store(caller), to, tenant=caller.tenant))
+    first = await caller.read(versions.load(_store(caller), await _meant(caller, name, version)))
+    second = await caller.read(versions.load(_store(caller), to, tenant=caller.tenant))
     return answer(difference_view(first, second))
 
 
@@ -117,9 +117,9 @@ async def save_policy(name: PolicyPath, body: schemas.NewPolicy, caller: PolicyK
             f"The document is of policy '{shortened(draft.name)}', and the address of '{name}'. Nothing was saved.",
             field="policy",
         )
-    policy: Policy = await caller.read(kept.load_text(_store(caller), body.document, tenant=caller.tenant))
+    policy: Policy = await caller.read(versions.load_text(_store(caller), body.document, tenant=caller.tenant))
     policy = replace(policy, name=name)
-    saved = await kept.save(
+    saved = await versions.save(
         _store(caller),
         policy,
         by=caller.principal.by,

@@ -5,20 +5,20 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from midcourse.core.spelling import spelled
-from midcourse.policies.kept import resolved
-from midcourse.policies.schema import REFERENCE
+from midcourse.analysis.reports import review
+from midcourse.analysis.reports.checklist import ChecklistItem, checklist
+from midcourse.analysis.reports.checklist_inputs import grounds_of
+from midcourse.analysis.reports.fleet import NAMELESS, Fleet, default_policy, report_on
+from midcourse.analysis.reports.html import POLICY, page
+from midcourse.analysis.reports.report import Report
+from midcourse.core.to_json import to_json
+from midcourse.policy.schema import REFERENCE
+from midcourse.policy.versions import resolved
 from midcourse.ports.store import Store
-from midcourse.reports import review
-from midcourse.reports.checklist import ChecklistItem, checklist
-from midcourse.reports.fleet import NAMELESS, Fleet, default_policy, report_on
-from midcourse.reports.grounds import grounds_of
-from midcourse.reports.html import POLICY, page
-from midcourse.reports.report import Report
 from midcourse.server import schemas
 from midcourse.server.caller import Administrator, Caller, Watcher
-from midcourse.server.documents import also, answers
-from midcourse.server.views import answer
+from midcourse.server.openapi import also, answers
+from midcourse.server.to_json import answer
 
 router = APIRouter(tags=["reports"])
 WEEK: Final = 7 * 86_400.0
@@ -76,7 +76,7 @@ async def get_report(
     async def shown() -> Response:
         found = await _report(caller, since, name)
         if format == "json":
-            return answer(spelled(found))
+            return answer(to_json(found))
         content = page(found, await _items(caller, found, name))
         return Response(content, headers={"Content-Security-Policy": POLICY}, media_type="text/html")
 
@@ -90,7 +90,7 @@ async def get_checklist(caller: Watcher, since: Since = None, policy: PolicyName
 
     async def shown() -> Response:
         found = await _report(caller, since, name)
-        return answer({"items": spelled(await _items(caller, found, name))})
+        return answer({"items": to_json(await _items(caller, found, name))})
 
     return await caller.read(shown())
 
@@ -110,7 +110,7 @@ async def list_proposals(
 ) -> Response:
     """What reviews proposed for thresholds, per agent and per person, with the evidence, newest first."""
     found = await caller.read(review.proposals(_store(caller), state=state, tenant=caller.tenant))
-    return answer({"proposals": spelled(found)})
+    return answer({"proposals": to_json(found)})
 
 
 @router.post(
@@ -124,7 +124,7 @@ async def accept_proposal(name: ProposalPath, body: schemas.Settling, caller: Ad
     now = caller.control.worker.clock.now()
     _check_visible(caller, name)
     done = await review.accept(_store(caller), name, by=caller.principal.by, why=body.why, now=now)
-    return answer(spelled(done))
+    return answer(to_json(done))
 
 
 @router.post(
@@ -136,4 +136,4 @@ async def refuse_proposal(name: ProposalPath, body: schemas.Settling, caller: Ad
     now = caller.control.worker.clock.now()
     _check_visible(caller, name)
     done = await review.refuse(_store(caller), name, by=caller.principal.by, why=body.why, now=now)
-    return answer(spelled(done))
+    return answer(to_json(done))

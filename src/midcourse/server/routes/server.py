@@ -7,18 +7,18 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from midcourse.core.audit_export import Title
-from midcourse.core.requests import check_audit
+from midcourse.core.request_checks import check_audit
 from midcourse.core.tenants import tenant_of
 from midcourse.errors import AccessDenied, InvalidInput
-from midcourse.runtime.auditing import audit_filter, audit_page, audit_page_before
-from midcourse.runtime.auditing import export_audit as exported
+from midcourse.runtime.audit_log import audit_filter, audit_page, audit_page_before
+from midcourse.runtime.audit_log import export_audit as exported
 from midcourse.server.auth import Access, credential_of
 from midcourse.server.caller import Administrator, Operator, Reader, Watcher, checks_reach
-from midcourse.server.documents import Responses, answers
-from midcourse.server.routes.places import TenantQuery
+from midcourse.server.openapi import Responses, answers
+from midcourse.server.routes.path_parameters import TenantQuery
 from midcourse.server.schemas import NewToken
-from midcourse.server.tokens import Once, Tokens, digest_of, expiry
-from midcourse.server.views import agent_view, answer, audit_view, principal_view, token_view
+from midcourse.server.to_json import agent_view, answer, audit_view, principal_view, token_view
+from midcourse.server.tokens import Once, TokenStore, digest_of, expiry
 
 router = APIRouter(tags=["server"])
 
@@ -106,7 +106,7 @@ async def export_audit(
     return StreamingResponse(whole(), headers=headers, media_type=LINES)
 
 
-def _tokens(request: Request) -> Tokens:
+def _tokens(request: Request) -> TokenStore:
     return cast("Access", request.app.state.access).tokens
 
 

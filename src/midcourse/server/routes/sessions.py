@@ -11,31 +11,23 @@ from starlette.responses import Response
 from midcourse.api import Midcourse, SessionHandle, erase_sessions
 from midcourse.core.codec import digest_of
 from midcourse.core.ids import SessionId
-from midcourse.core.requests import REASON_LIMIT
+from midcourse.core.request_checks import REASON_LIMIT
 from midcourse.core.session import ENDED, Session, Status
-from midcourse.core.spelling import spelled
 from midcourse.core.tenants import DEFAULT, in_tenant, tenant_of
 from midcourse.core.terms import TaskClass, Terms
+from midcourse.core.to_json import to_json
 from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
 from midcourse.ports.store import HeadQuery
-from midcourse.runtime.contact import contact_of, with_contact
-from midcourse.runtime.erasing import children_of
-from midcourse.runtime.loading import content_of, names_blob, read_events
+from midcourse.runtime.owner_contact import contact_of, with_contact
+from midcourse.runtime.session_loader import content_of, names_blob, read_events
 from midcourse.server.caller import Caller, Eraser, Reader, Sender, Steerer, Watcher
-from midcourse.server.documents import BODY, LAST_EVENT_ID, answers, streams
-from midcourse.server.fleet import MOST
-from midcourse.server.routes.places import DigestPath, SessionPath, TenantQuery
+from midcourse.server.fleet_changes import MOST
+from midcourse.server.openapi import BODY, LAST_EVENT_ID, answers, streams
+from midcourse.server.routes.path_parameters import DigestPath, SessionPath, TenantQuery
 from midcourse.server.schemas import LONGEST_WAIT, Fork, NewSession
 from midcourse.server.stream import PIECE, Stream, beginning, check_after, event_frames, list_frames, wants_stream
-from midcourse.server.views import (
-    answer,
-    etag_of,
-    event_view,
-    head_view,
-    inspection_view,
-    receipt_view,
-    session_view,
-)
+from midcourse.server.to_json import answer, etag_of, event_view, head_view, inspection_view, receipt_view, session_view
+from midcourse.upkeep.erasure import children_of
 
 router = APIRouter(tags=["sessions"])
 PAGE_BYTES = 2 * 1024 * 1024
@@ -165,7 +157,7 @@ async def get_session(session_id: SessionPath, caller: Reader) -> Response:
 @router.get("/sessions/{session_id}/contact", responses=answers("Contact", 200, "session_not_found"))
 async def get_contact(session_id: SessionPath, caller: Reader) -> Response:
     """Commands that are stored and not decided yet, and whether the worker answers: what the journal cannot tell."""
-    return answer(spelled(await contact_of(caller.control.worker, SessionId(session_id))))
+    return answer(to_json(await contact_of(caller.control.worker, SessionId(session_id))))
 
 
 @router.get("/sessions/{session_id}/inspect", responses=answers("Inspection", 200, "session_not_found", "damaged"))
@@ -311,7 +303,7 @@ async def get_result(
         await handle.result(timeout=wait)
     session = await handle.state()
     shown: dict[str, object] = {"status": session.status, "ended": session.status in ENDED, "result": None}
-    shown["failure"] = spelled(session.failure)
+    shown["failure"] = to_json(session.failure)
     if session.status is Status.COMPLETED and session.result is not None:
         shown["result"] = Raw(await content_of(caller.control.worker.store, session.result))
     return answer(shown)

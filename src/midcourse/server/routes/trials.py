@@ -10,20 +10,20 @@ from fastapi import APIRouter, Request
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from midcourse.core.policy.document import Policy
-from midcourse.core.spelling import spelled
+from midcourse.analysis.reports.recorded_runs import Going, read_runs
+from midcourse.analysis.reports.trial_process import calibrate, try_policies
+from midcourse.core.to_json import to_json
 from midcourse.errors import InvalidInput, MidcourseError
-from midcourse.policies import kept
-from midcourse.policies.loading import DRAFT
-from midcourse.reports.runs import Going, read_runs
-from midcourse.reports.trial_process import calibrate, try_policies
+from midcourse.policy import versions
+from midcourse.policy.document import Policy
+from midcourse.policy.yaml_reader import DRAFT
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Watcher
-from midcourse.server.documents import STREAM, Responses, answers
-from midcourse.server.policy_views import proposed_view
+from midcourse.server.openapi import STREAM, Responses, answers
+from midcourse.server.policy_to_json import proposed_view
 from midcourse.server.problems import problem_of
 from midcourse.server.stream import Stream, frame, wants_stream
-from midcourse.server.views import answer
+from midcourse.server.to_json import answer
 
 router = APIRouter(tags=["policies"])
 TOLD_EVERY: Final = 0.25
@@ -52,14 +52,14 @@ async def backtest_policy(request: Request, body: schemas.PolicyTrial, caller: W
 
     async def work(going: Going) -> Any:
         policies = [await _policy(caller, body.document, body.policy)]
-        policies += [await kept.load(store, one, tenant=caller.tenant) for one in body.against]
+        policies += [await versions.load(store, one, tenant=caller.tenant) for one in body.against]
         runs = await read_runs(store, clock, going, tenant=caller.tenant, since=body.since or 0.0, most=body.limit)
         if not runs.recordings:
             raise InvalidInput(
                 f"No session has run here yet that called a model or a tool. {' '.join(runs.notes)}".rstrip(),
                 code="no_recordings",
             )
-        return spelled(await try_policies(runs, _each_once(policies), going))
+        return to_json(await try_policies(runs, _each_once(policies), going))
 
     return await _done(request, caller, work)
 
@@ -74,10 +74,10 @@ async def calibrate_policy(request: Request, body: schemas.PolicyCalibration, ca
     store, clock = caller.control.worker.store, caller.control.worker.clock
 
     async def work(going: Going) -> Any:
-        base = await kept.load(store, body.policy, tenant=caller.tenant)
+        base = await versions.load(store, body.policy, tenant=caller.tenant)
         runs = await read_runs(store, clock, going, tenant=caller.tenant, since=body.since or 0.0, most=body.limit)
         found = await calibrate(runs, base, going, false_stops=body.false_stops)
-        return proposed_view(base, found, await kept.yaml_of(store, found.policy))
+        return proposed_view(base, found, await versions.yaml_of(store, found.policy))
 
     return await _done(request, caller, work)
 
@@ -87,8 +87,8 @@ async def _policy(caller: Caller, document: str | None, name: str | None) -> Pol
     if (document is None) == (name is None):
         raise InvalidInput("Give either `document`, a text, or `policy`, the name of a saved one.", field="policy")
     if name is not None:
-        return await kept.load(store, name, tenant=tenant)
-    return replace(await kept.load_text(store, document or "", tenant=tenant), version=DRAFT)
+        return await versions.load(store, name, tenant=tenant)
+    return replace(await versions.load_text(store, document or "", tenant=tenant), version=DRAFT)
 
 
 def _each_once(policies: list[Policy]) -> list[Policy]:

@@ -5,14 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from midcourse.core.spelling import spelled
-from midcourse.core.webhooks import delivery_view, webhook_view
-from midcourse.runtime.outbox import Outbox
+from midcourse.core.to_json import to_json
+from midcourse.people.outbox import Outbox
+from midcourse.people.webhook_sender import made_webhook, try_out
+from midcourse.people.webhooks import delivery_view, webhook_view
 from midcourse.server.caller import Administrator, Caller, Operator
-from midcourse.server.documents import answers
+from midcourse.server.openapi import answers
 from midcourse.server.schemas import NewWebhook
-from midcourse.server.sending import made_webhook, try_out
-from midcourse.server.views import answer
+from midcourse.server.to_json import answer
 
 router = APIRouter(tags=["inbox"])
 WebhookPath = Annotated[str, Path(min_length=1, max_length=200, description="The webhook's id.")]
@@ -30,7 +30,7 @@ async def list_webhooks(caller: Operator) -> Response:
     outbox = _outbox(caller)
     found = await outbox.webhooks(caller.tenant)
     views = [webhook_view(one, await outbox.deliveries(one.id, MOST_LOOKED_AT)) for one in found]
-    return answer({"webhooks": spelled(views)})
+    return answer({"webhooks": to_json(views)})
 
 
 @router.post(
@@ -53,7 +53,7 @@ async def add_webhook(body: NewWebhook, caller: Administrator) -> Response:
         key=caller.key_digest,
     )
     made = await outbox.add(made, role=caller.role)
-    return answer({"webhook": spelled(webhook_view(made)), "secret": made.secret}, 201)
+    return answer({"webhook": to_json(webhook_view(made)), "secret": made.secret}, 201)
 
 
 @router.delete(
@@ -83,7 +83,7 @@ async def test_webhook(webhook: WebhookPath, caller: Administrator) -> Response:
         role=caller.role,
         key=caller.key_digest,
     )
-    return answer(spelled(delivery_view(made)))
+    return answer(to_json(delivery_view(made)))
 
 
 @router.get("/webhooks/{webhook}/deliveries", responses=answers("DeliveryList", 200, "webhook_not_found", "damaged"))
@@ -95,4 +95,4 @@ async def list_deliveries(
     """What a webhook was told in the last seven days, and what it answered, the newest first."""
     outbox = _outbox(caller)
     found = await outbox.webhook(webhook, caller.tenant)
-    return answer({"deliveries": spelled([delivery_view(one) for one in await outbox.deliveries(found.id, limit)])})
+    return answer({"deliveries": to_json([delivery_view(one) for one in await outbox.deliveries(found.id, limit)])})

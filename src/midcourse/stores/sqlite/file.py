@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from midcourse.core.ids import WorkerId
 from midcourse.core.replies import Durability
 from midcourse.stores.sqlite import locks, reads
+from midcourse.stores.sqlite.connection import Opened, open_store, workers_folder
 from midcourse.stores.sqlite.durability import check_wanted
-from midcourse.stores.sqlite.opening import Opened, open_store, workers_folder
-from midcourse.stores.sqlite.reader import Reader
+from midcourse.stores.sqlite.reader import ReadThread
 from midcourse.stores.sqlite.store import DatabaseStore
-from midcourse.stores.sqlite.turn import PATIENCE
-from midcourse.stores.sqlite.writer import Writer
+from midcourse.stores.sqlite.write_lock import PATIENCE
+from midcourse.stores.sqlite.writer import WriteThread
 
 
 class SqliteStore(DatabaseStore):
@@ -27,8 +27,8 @@ class SqliteStore(DatabaseStore):
         self._folder = workers_folder(opened.path)
         self._durability: Durability = opened.durability
         self._lock: locks.WorkerLock | None = None
-        self.writer = Writer(opened.writer, opened.turn, opened.path, self._name)
-        reader = Reader(opened.reader, opened.path, self._name)
+        self.writer = WriteThread(opened.writer, opened.turn, opened.path, self._name)
+        reader = ReadThread(opened.reader, opened.path, self._name)
         super().__init__(self.writer, reader)
         self.writer.start()
         reader.start()

@@ -14,8 +14,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from midcourse.core.ids import WorkerId
-from midcourse.stores import refusals
-from midcourse.stores.sqlite.failures import file_failed
+from midcourse.stores import store_errors
+from midcourse.stores.sqlite.errors import file_failed
 
 _SUFFIX = ".lock"
 
@@ -54,7 +54,7 @@ class WorkerLock:
                 try:
                     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                 except FileExistsError:
-                    raise refusals.worker_exists(worker) from None
+                    raise store_errors.worker_exists(worker) from None
                 except OSError as error:
                     raise file_failed(error, path) from error
                 fcntl.lockf(descriptor, fcntl.LOCK_EX)  # waits at most for a glance of another process

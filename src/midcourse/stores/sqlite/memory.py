@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 
 from midcourse.core.ids import WorkerId
 from midcourse.core.replies import Durability
-from midcourse.stores import refusals
-from midcourse.stores.sqlite.failures import FAILURES, explained
+from midcourse.stores import store_errors
+from midcourse.stores.sqlite.errors import FAILURES, explained
 from midcourse.stores.sqlite.statements import SCHEMA
 from midcourse.stores.sqlite.store import DatabaseStore
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 NAME: Final = "memory://"
 
 
-class Memory:
+class SharedMemory:
     """A database in memory, and the workers that live: what the store objects of one memory share."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Inline:
         failed: Exception | None = None
         try:
             if self._closed:
-                raise refusals.closed(NAME)
+                raise store_errors.closed(NAME)
             value = self._do(work)
         except FAILURES as error:
             failed = explained(error, Path(":memory:"))
@@ -97,8 +97,8 @@ def _settle(future: "asyncio.Future[Any]", value: Any, failed: Exception | None)
 class MemoryStore(DatabaseStore):
     """A store in memory, for one process. ``peer()`` is another store object on the same memory."""
 
-    def __init__(self, memory: Memory | None = None) -> None:
-        self.memory = memory or Memory()
+    def __init__(self, memory: SharedMemory | None = None) -> None:
+        self.memory = memory or SharedMemory()
         self._alive: WorkerId | None = None
         super().__init__(Inline(self.memory.write, later=True), Inline(self.memory.read, later=False))
 
@@ -125,7 +125,7 @@ class MemoryStore(DatabaseStore):
 
     def _come_alive(self, worker: WorkerId) -> float:
         if worker in self.memory.alive:
-            raise refusals.worker_exists(worker)
+            raise store_errors.worker_exists(worker)
         self.memory.alive.add(worker)
         self._alive = worker
         return 0.0

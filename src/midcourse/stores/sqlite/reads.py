@@ -13,7 +13,7 @@ from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
 from midcourse.core.tenants import MARK
 from midcourse.errors import Damaged
 from midcourse.ports.store import Head, HeadQuery, InboxRow, Owned
-from midcourse.stores import refusals
+from midcourse.stores import store_errors
 from midcourse.stores.sqlite.rows import (
     PLACES,
     damaged_row,
@@ -49,7 +49,7 @@ def head(
     """A session's head and owner."""
     row = connection.execute(READ["session"], (session_id,)).fetchone()
     if row is None:
-        raise refusals.not_found(session_id, store)
+        raise store_errors.not_found(session_id, store)
     known = read_ownership(row)
     alive = known.owner is not None and is_alive(known.owner)
     return Owned(
@@ -130,7 +130,7 @@ def undecided(connection: sqlite3.Connection, session_id: SessionId) -> list[Inb
     found: list[InboxRow] = []
     for row in connection.execute(READ["undecided_commands"], (key,)).fetchall():
         if row[5] is not None:
-            raise refusals.damaged_inbox(session_id)  # the index names a decided one, so it hides an undecided one
+            raise store_errors.damaged_inbox(session_id)  # the index names a decided one, so it hides an undecided one
         try:
             found.append(read_command(session_id, row))
         except Damaged:
@@ -148,7 +148,7 @@ def check_inbox(connection: sqlite3.Connection, session_id: SessionId, key: int)
     values = {"first": first, "last": last, "key": key}
     rows, undecided_rows, undecided_named, newest = connection.execute(READ["inbox_counts"], values).fetchone()
     if rows != position_of(newest or 0) or undecided_rows != undecided_named:
-        raise refusals.damaged_inbox(session_id)
+        raise store_errors.damaged_inbox(session_id)
 
 
 def command(connection: sqlite3.Connection, session_id: SessionId, command_id: CommandId) -> InboxRow | None:

@@ -11,7 +11,7 @@ from midcourse.core.codec import checksum
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.errors import Damaged
 from midcourse.ports.store import Change, Head, InboxRow
-from midcourse.stores import refusals
+from midcourse.stores import store_errors
 
 PLACES: Final = 2**32
 """How many positions a session has: a row's place is its session's key times this, plus its position."""
@@ -87,7 +87,7 @@ def read_item(shelf: str, row: Sequence[Any]) -> tuple[str, bytes]:
     except (TypeError, AttributeError):
         whole = False
     if not whole:
-        raise refusals.damaged_item(shelf, str(key))
+        raise store_errors.damaged_item(shelf, str(key))
     return key, value
 
 
@@ -104,7 +104,7 @@ def read_head(session_id: Any, columns: Sequence[Any], content: Any, seal: Any) 
                 return head
     except (TypeError, ValueError, msgspec.MsgspecError):
         pass
-    raise refusals.damaged_head(session_id)
+    raise store_errors.damaged_head(session_id)
 
 
 def read_ownership(row: Sequence[Any]) -> Ownership:
@@ -151,7 +151,7 @@ def read_command(session_id: SessionId, row: Sequence[Any]) -> InboxRow:
     except (TypeError, ValueError, AttributeError):
         whole = False
     if not whole:
-        raise refusals.damaged_command(session_id, command_id)
+        raise store_errors.damaged_command(session_id, command_id)
     return InboxRow(seq=seq, id=command_id, put_at=put_at, content=content, outcome=outcome)
 
 

@@ -15,7 +15,7 @@ from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.core.replies import Durability
 from midcourse.errors import MidcourseError, StoreError
 from midcourse.ports.store import NEWEST, Append, Creation, Erasure, Head, HeadQuery, InboxRow, Owned
-from midcourse.stores import refusals
+from midcourse.stores import store_errors
 from midcourse.stores.sqlite import reads, writes
 from midcourse.stores.sqlite.rows import encode, owner_seal
 
@@ -92,7 +92,7 @@ class DatabaseStore(ABC):
     async def enlist(self, worker: WorkerId, address: str) -> None:
         """Make this store object the worker ``worker``; see the port."""
         if self._worker is not None:
-            await self._refuse(refusals.already_enlisted(self._worker))
+            await self._refuse(store_errors.already_enlisted(self._worker))
         self._worker = worker  # before the first await: of two calls at once, one is refused
         try:
             # Alive before it is known: whoever learns of the worker must find it alive.
@@ -108,7 +108,7 @@ class DatabaseStore(ABC):
     def create(self, creation: Creation) -> Awaitable[Epoch]:
         """Store a new session; see the port."""
         if creation.worker is not None and not self._is_mine(creation.worker):
-            return self._refuse(refusals.not_enlisted(creation.worker))
+            return self._refuse(store_errors.not_enlisted(creation.worker))
         seal = owner_seal(creation.head.id, writes.FIRST_EPOCH, creation.worker)
         return self._writes.submit(partial(writes.create, creation=creation, encoded=encode(creation, seal)))
 
@@ -126,7 +126,7 @@ class DatabaseStore(ABC):
     def take(self, session_id: SessionId, worker: WorkerId) -> Awaitable[Owned]:
         """Make ``worker`` the owner under the next epoch; see the port."""
         if not self._is_mine(worker):
-            return self._refuse(refusals.not_enlisted(worker))
+            return self._refuse(store_errors.not_enlisted(worker))
         return self._writes.submit(
             partial(
                 writes.take,

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from midcourse.errors import StoreUnavailable
-from midcourse.stores.sqlite.failures import FAILURES, explained
-from midcourse.stores.sqlite.lane import Answer, Job, Lane, deliver
-from midcourse.stores.sqlite.turn import Turn
+from midcourse.stores.sqlite.errors import FAILURES, explained
+from midcourse.stores.sqlite.job_thread import Job, JobAnswer, JobThread, deliver
+from midcourse.stores.sqlite.write_lock import WriteLock
 
 T = TypeVar("T")
 
@@ -25,10 +25,10 @@ class _Undone(Exception):
     """One write failed so that SQLite took the whole transaction back by itself."""
 
 
-class Writer:
+class WriteThread:
     """Does each write in a savepoint of a shared transaction, and answers after the COMMIT, never before."""
 
-    def __init__(self, connection: sqlite3.Connection, turn: Turn, path: Path, name: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, turn: WriteLock, path: Path, name: str) -> None:
         self._connection = connection
         self._turn = turn
         self._path = path
@@ -37,24 +37,26 @@ class Writer:
         self._log_file: tuple[int, int] | None = None
         self.commits = 0
         self.writes = 0
-        self._lane: Lane[sqlite3.Connection] = Lane(store=name, serve=self._serve, end=self._end, at_once=AT_ONCE)
+        self._job_thread: JobThread[sqlite3.Connection] = JobThread(
+            store=name, serve=self._serve, end=self._end, at_once=AT_ONCE
+        )
 
     def start(self) -> None:
         """Begin to write."""
-        self._lane.start()
+        self._job_thread.start()
 
     def submit(self, write: Write[T]) -> "asyncio.Future[T]":
         """Enqueue ``write``; its future resolves once it is committed, or was rolled back alone with its error."""
-        return self._lane.submit(write)
+        return self._job_thread.submit(write)
 
     async def close(self) -> None:
         """Finish what was enqueued, and close the connection."""
-        await self._lane.close()
+        await self._job_thread.close()
 
     def _serve(self, jobs: list[Job[sqlite3.Connection]]) -> None:
         deliver(self._transaction(jobs))
 
-    def _transaction(self, jobs: list[Job[sqlite3.Connection]]) -> list[Answer]:
+    def _transaction(self, jobs: list[Job[sqlite3.Connection]]) -> list[JobAnswer]:
         connection = self._connection
         try:
             self._turn.begin(connection)
@@ -63,18 +65,18 @@ class Writer:
             self._check_file()
         except _Undone as undone:
             if len(jobs) == 1:
-                return [Answer(jobs[0].future, None, self._told(undone.__cause__ or undone))]
+                return [JobAnswer(jobs[0].future, None, self._told(undone.__cause__ or undone))]
             # One that does not fit must not take the others along: each gets a transaction of its own.
             return [answer for job in jobs for answer in self._transaction([job])]
         except Exception as error:  # noqa: BLE001 - whatever it is, everybody in the batch is told, and the thread lives on
             self._roll_back()
             # A copy for each: a traceback that grows in one task is not another task's.
-            return [Answer(job.future, None, copy(self._told(error))) for job in jobs]
+            return [JobAnswer(job.future, None, copy(self._told(error))) for job in jobs]
         self.commits += 1
         self.writes += len(jobs)
         return answers
 
-    def _write(self, job: Job[sqlite3.Connection]) -> Answer:
+    def _write(self, job: Job[sqlite3.Connection]) -> JobAnswer:
         connection = self._connection
         connection.execute("SAVEPOINT one")
         try:
@@ -83,9 +85,9 @@ class Writer:
             if not connection.in_transaction:
                 raise _Undone from error
             connection.execute("ROLLBACK TO one")
-            answer = Answer(job.future, None, self._told(error))
+            answer = JobAnswer(job.future, None, self._told(error))
         else:
-            answer = Answer(job.future, value, None)
+            answer = JobAnswer(job.future, value, None)
         connection.execute("RELEASE one")
         return answer
 

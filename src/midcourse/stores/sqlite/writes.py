@@ -10,7 +10,7 @@ from midcourse.core.codec import Blob, named_blobs
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.ports.store import Append, Change, Creation, Deciding, Erasure, Head, InboxRow, Owned
-from midcourse.stores import refusals
+from midcourse.stores import store_errors
 from midcourse.stores.sqlite.reads import IsAlive, check_inbox, key_of
 from midcourse.stores.sqlite.rows import (
     Encoded,
@@ -63,8 +63,8 @@ def create(connection: sqlite3.Connection, creation: Creation, encoded: Encoded)
     """A new session."""
     head = creation.head
     if connection.execute(_FENCE, (head.id,)).fetchone() is not None:
-        raise refusals.session_exists(head.id)
-    refusals.check_order(head, creation.rows, 0)
+        raise store_errors.session_exists(head.id)
+    store_errors.check_order(head, creation.rows, 0)
     cursor = connection.execute(
         _INSERT_SESSION,
         (
@@ -92,13 +92,13 @@ def append(connection: sqlite3.Connection, append: Append, encoded: Encoded, sto
     """All of the rows, the new head, and the decision."""
     head = append.head
     key, position = _fenced(connection, head.id, append.epoch, encoded.owner, store)
-    refusals.check_order(head, append.rows, position)
+    store_errors.check_order(head, append.rows, position)
     _insert(connection, key, append.rows, append.blobs)
     if append.deciding is not None:
         _decide(connection, key, head.id, append.deciding)
     _update_head(connection, key, head, encoded)
     if append.release:
-        _let_go(connection, key, head.id, append.epoch)
+        _release_session(connection, key, head.id, append.epoch)
     _write_beside(connection, append, encoded)
 
 
@@ -120,7 +120,7 @@ def put(
     """A command, or the row that holds its id."""
     key = key_of(connection, session_id)
     if key is None:
-        raise refusals.not_found(session_id, store)
+        raise store_errors.not_found(session_id, store)
     known = connection.execute(_COMMAND, (key, command_id)).fetchone()
     if known is not None:
         return read_command(session_id, known)
@@ -143,11 +143,11 @@ def take(
     """The session for ``worker``, under the next epoch, if its owner is dead or there is none."""
     row = connection.execute(_SESSION, (session_id,)).fetchone()
     if row is None:
-        raise refusals.not_found(session_id, store)
+        raise store_errors.not_found(session_id, store)
     before = read_ownership(row)
     if before.owner is not None:
         if is_alive(before.owner):
-            raise refusals.owner_alive(session_id, before.owner)
+            raise store_errors.owner_alive(session_id, before.owner)
         connection.execute(_DELETE_WORKER, (before.owner,))
     key = key_of(connection, session_id)
     assert key is not None  # it was just read
@@ -170,12 +170,12 @@ def save_snapshot(
     """A snapshot; the two newest stay."""
     row = connection.execute(_FENCE, (session_id,)).fetchone()
     if row is None:
-        raise refusals.not_found(session_id, store)
+        raise store_errors.not_found(session_id, store)
     key, _, seal, current, owner = row
     check_owner(session_id, current, owner, seal)
     # Of a session that was let go the last owner may still write one: it is no truth, and saves the next one reading.
     if current != epoch:
-        raise refusals.stale_epoch(session_id, epoch, current, owner)
+        raise store_errors.stale_epoch(session_id, epoch, current, owner)
     connection.execute(_INSERT_SNAPSHOT, (place(key, position), content, snapshot_seal(session_id, position, content)))
     first, last = places(key)
     connection.execute(_DELETE_OLDER_SNAPSHOTS, {"first": first, "last": last})
@@ -186,8 +186,8 @@ def erase(connection: sqlite3.Connection, erasure: Erasure, encoded: Encoded, st
     """The rows in the place of the journal, and nothing else of the session's texts."""
     head, rows = erasure.head, erasure.rows
     key, position = _fenced(connection, head.id, erasure.epoch, encoded.owner, store)
-    refusals.check_whole(head, rows, position)
-    _let_go(connection, key, head.id, erasure.epoch)
+    store_errors.check_whole(head, rows, position)
+    _release_session(connection, key, head.id, erasure.epoch)
     connection.executemany(
         _REPLACE_RECORD, ((record, digest, place(key, where)) for where, record, digest in rows[:position])
     )
@@ -230,7 +230,7 @@ def shelve(
     for key, value in expecting.items():
         found = connection.execute(_SHELF_ITEM, (shelf, key)).fetchone()
         if found != (None if value is None else (value, item_seal(shelf, key, value))):
-            raise refusals.shelf_changed(shelf, key)
+            raise store_errors.shelf_changed(shelf, key)
     _put_on(connection, shelf, items)
     if audit:
         _audit(connection, audit)
@@ -245,7 +245,7 @@ def _put_on(connection: sqlite3.Connection, shelf: str, items: Mapping[str, byte
 def add_worker(connection: sqlite3.Connection, worker: WorkerId, address: str, started_at: float) -> None:
     """A worker whose process holds its lock already."""
     if connection.execute(_WORKER_IS_KNOWN, {"id": worker}).fetchone()[0]:
-        raise refusals.worker_exists(worker)
+        raise store_errors.worker_exists(worker)
     connection.execute(_INSERT_WORKER, (worker, os.getpid(), address, started_at))
 
 
@@ -263,11 +263,11 @@ def _fenced(
     """
     row: tuple[Any, ...] | None = connection.execute(_FENCE, (session_id,)).fetchone()
     if row is None:
-        raise refusals.not_found(session_id, store)
+        raise store_errors.not_found(session_id, store)
     key, position, seal, current, owner = row
     if seal != expected:
         check_owner(session_id, current, owner, seal)
-        raise refusals.stale_epoch(session_id, epoch, current, owner)
+        raise store_errors.stale_epoch(session_id, epoch, current, owner)
     return key, position
 
 
@@ -284,10 +284,10 @@ def _insert(connection: sqlite3.Connection, key: int, rows: Sequence[Row], blobs
 def _decide(connection: sqlite3.Connection, key: int, session_id: SessionId, deciding: Deciding) -> None:
     row = connection.execute(_COMMAND_TO_DECIDE, (key, deciding.id)).fetchone()
     if row is None:
-        raise refusals.no_such_command(session_id, deciding.id)
+        raise store_errors.no_such_command(session_id, deciding.id)
     where, seal, decided = row
     if decided:
-        raise refusals.already_decided(session_id, deciding.id)
+        raise store_errors.already_decided(session_id, deciding.id)
     if deciding.forgets:
         command = connection.execute(WRITE["commands_of"], (where, where)).fetchone()
         _empty_command(connection, session_id, command, deciding.outcome)
@@ -315,7 +315,7 @@ def trim_audit(connection: sqlite3.Connection, before: float, telling: AuditEntr
     return gone.entries
 
 
-def _let_go(connection: sqlite3.Connection, key: int, session_id: SessionId, epoch: Epoch) -> None:
+def _release_session(connection: sqlite3.Connection, key: int, session_id: SessionId, epoch: Epoch) -> None:
     if connection.execute(_ANY_UNDECIDED, (key,)).fetchone() is not None:
-        raise refusals.inbox_not_empty(session_id)
+        raise store_errors.inbox_not_empty(session_id)
     connection.execute(_UPDATE_OWNER, (epoch, None, owner_seal(session_id, epoch, None), key))

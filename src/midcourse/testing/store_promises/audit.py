@@ -9,8 +9,8 @@ from midcourse.core.codec import GENESIS
 from midcourse.core.ids import CommandId, Epoch, SessionId
 from midcourse.errors import Damaged, InboxNotEmpty, MidcourseError, StaleEpoch, StoreError, StoreUnavailable
 from midcourse.ports.store import Append, Creation, Deciding, Store
-from midcourse.runtime.auditing import read_audit
-from midcourse.testing.store_promises.given import (
+from midcourse.runtime.audit_log import read_audit
+from midcourse.testing.store_promises.fixtures import (
     ALICE,
     BOB,
     SESSION,

@@ -7,7 +7,7 @@ import pytest
 from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.errors import Damaged, InboxNotEmpty, SessionNotFound, StoreError
 from midcourse.ports.store import Append, Deciding, InboxRow, Store
-from midcourse.testing.store_promises.given import SESSION, Damage, StoreGiven, head, owned, rows, started
+from midcourse.testing.store_promises.fixtures import SESSION, Damage, StoreGiven, head, owned, rows, started
 
 ONE, TWO = CommandId("cmd_1"), CommandId("cmd_2")
 

@@ -8,7 +8,7 @@ from midcourse.core.codec import Blob, digest_of
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId
 from midcourse.errors import SessionNotFound, StaleEpoch, StoreError
 from midcourse.ports.store import Append, Creation, Deciding, Store
-from midcourse.testing.store_promises.given import ALICE, BOB, SESSION, StoreGiven, head, owned, rows, started
+from midcourse.testing.store_promises.fixtures import ALICE, BOB, SESSION, StoreGiven, head, owned, rows, started
 
 LARGE = b"large " * 10_000
 BLOB = Blob(digest_of(LARGE), LARGE)

@@ -8,7 +8,7 @@ import pytest
 from midcourse.core.ids import CommandId, Epoch, SessionId, WorkerId
 from midcourse.errors import OwnerAlive, SessionNotFound, StaleEpoch, StoreError, StoreUnavailable
 from midcourse.ports.store import Append, Creation, Deciding, Owned, Store
-from midcourse.testing.store_promises.given import ALICE, BOB, SESSION, Crash, StoreGiven, head, owned, rows, started
+from midcourse.testing.store_promises.fixtures import ALICE, BOB, SESSION, Crash, StoreGiven, head, owned, rows, started
 
 DRIVEN = ("queued", "running")
 OTHER = SessionId("sess_2")

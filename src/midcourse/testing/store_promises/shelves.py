@@ -7,7 +7,7 @@ import pytest
 from midcourse.core.ids import CommandId, Epoch, SessionId
 from midcourse.errors import Damaged, InboxNotEmpty, SessionNotFound, ShelfChanged, StaleEpoch, StoreError
 from midcourse.ports.store import Append, Creation, Store
-from midcourse.testing.store_promises.given import (
+from midcourse.testing.store_promises.fixtures import (
     ALICE,
     BOB,
     SESSION,

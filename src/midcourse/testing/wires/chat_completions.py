@@ -219,7 +219,7 @@ class _Chunks:
     def _ending(self, usage: Usage) -> Iterator[bytes]:
         yield self._chunk({}, "tool_calls" if self._calls else "stop")
         if self._heard.wants_usage:
-            yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": _spelled(usage)})
+            yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": _usage_json(usage)})
         yield b"data: [DONE]\n\n"
 
     def broken(self, objection: Objection) -> bytes:
@@ -240,7 +240,7 @@ class _Chunks:
             "logprobs": None,
             "finish_reason": "tool_calls" if calls else "stop",
         }
-        return {**self._head("chat.completion"), "choices": [choice], "usage": _spelled(usage)}
+        return {**self._head("chat.completion"), "choices": [choice], "usage": _usage_json(usage)}
 
     def _chunk(self, delta: Mapping[str, object], reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
@@ -251,7 +251,7 @@ class _Chunks:
         return {"id": self._id, "object": kind, "created": CREATED, "model": self._heard.model}
 
 
-def _spelled(usage: Usage) -> Mapping[str, object]:
+def _usage_json(usage: Usage) -> Mapping[str, object]:
     return {
         "prompt_tokens": usage.heard,
         "completion_tokens": usage.said,

@@ -242,7 +242,7 @@ class _Events:
 
     def end(self, usage: Usage) -> bytes:
         delta = {"stop_reason": self._reason, "stop_sequence": None}
-        ending = self._event("message_delta", delta=delta, usage=_spelled(usage))
+        ending = self._event("message_delta", delta=delta, usage=_usage_json(usage))
         return self._close() + ending + self._event("message_stop")
 
     def broken(self, objection: Objection) -> bytes:
@@ -275,7 +275,7 @@ class _Events:
             "content": content,
             "stop_reason": reason,
             "stop_sequence": None,
-            "usage": _spelled(usage),
+            "usage": _usage_json(usage),
         }
 
     def _next(self, kind: str, block: Mapping[str, object]) -> bytes:
@@ -297,5 +297,5 @@ class _Events:
         return event({"type": kind, **fields}, kind)
 
 
-def _spelled(usage: Usage) -> Mapping[str, object]:
+def _usage_json(usage: Usage) -> Mapping[str, object]:
     return {"input_tokens": usage.heard, "output_tokens": usage.said}

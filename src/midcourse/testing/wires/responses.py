@@ -279,7 +279,7 @@ class _Events:
             "tool_choice": "auto",
             "tools": [],
             "top_p": 1.0,
-            "usage": None if usage is None else _spelled(usage),
+            "usage": None if usage is None else _usage_json(usage),
         }
 
     def _event(self, kind: str, **fields: object) -> bytes:
@@ -292,7 +292,7 @@ def _output_text(text: str) -> dict[str, object]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _spelled(usage: Usage) -> Mapping[str, object]:
+def _usage_json(usage: Usage) -> Mapping[str, object]:
     return {
         "input_tokens": usage.heard,
         "input_tokens_details": {"cached_tokens": 0},

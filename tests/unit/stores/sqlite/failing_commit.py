@@ -7,7 +7,7 @@ from pathlib import Path
 
 from midcourse.core.ids import CommandId
 from midcourse.stores.sqlite import SqliteStore
-from midcourse.testing.store_promises.given import SESSION, started
+from midcourse.testing.store_promises.fixtures import SESSION, started
 
 
 async def put_five(store: SqliteStore, name: str) -> list[object]:

@@ -11,7 +11,7 @@ import time
 from midcourse.core.ids import SessionId, WorkerId
 from midcourse.ports.store import Append
 from midcourse.stores.sqlite import SqliteStore
-from midcourse.testing.store_promises.given import head, rows, started
+from midcourse.testing.store_promises.fixtures import head, rows, started
 
 
 async def main(path: str, worker: str, session_id: str) -> None:

@@ -13,11 +13,11 @@ from midcourse.core.audit import AuditEntry
 from midcourse.core.ids import Epoch, SessionId, WorkerId
 from midcourse.errors import Damaged
 from midcourse.ports.store import Append, Creation
-from midcourse.runtime.auditing import read_audit
+from midcourse.runtime.audit_log import read_audit
 from midcourse.stores.sqlite import SqliteStore, writes
 from midcourse.stores.sqlite.rows import encode, owner_seal
 from midcourse.stores.sqlite.statements import SCHEMA
-from midcourse.testing.store_promises.given import ALICE, SESSION, head, owned, rows, started
+from midcourse.testing.store_promises.fixtures import ALICE, SESSION, head, owned, rows, started
 
 ROOT = Path(__file__).parents[4]
 
@@ -130,7 +130,7 @@ async def write_many(path: str, name: str, count: int) -> None:
 
 async def test_several_processes_make_one_order_without_gaps(path: Path) -> None:
     """Each takes the end of the log as the others left it."""
-    program = "import asyncio, sys; from tests.unit.stores.sqlite.test_audit import write_many as w; "
+    program = "import asyncio, sys; from tests.unit.stores.sqlite.test_audit import write_many, as, w; "
     program += "asyncio.run(w(sys.argv[1], sys.argv[2], 150))"
     children = [
         await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(path), name, cwd=ROOT) for name in "ab"

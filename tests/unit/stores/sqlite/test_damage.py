@@ -12,8 +12,8 @@ from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
 from midcourse.errors import Damaged, MidcourseError
 from midcourse.ports.store import Append, Deciding, Store
 from midcourse.stores.sqlite import SqliteStore
-from midcourse.testing.store_promises.given import ALICE, head, rows, started
-from tests.unit.stores.sqlite.spoiling import CHANGES, spoiled
+from midcourse.testing.store_promises.fixtures import ALICE, head, rows, started
+from tests.unit.stores.sqlite.damaged_copy import CHANGES, spoiled
 
 SESSIONS = [SessionId(f"sess_{number}") for number in range(4)]
 BLOB = Blob(digest_of(b"blob" * 3_000), b"blob" * 3_000)

@@ -12,8 +12,8 @@ from midcourse.core.ids import Epoch, SessionId, WorkerId
 from midcourse.errors import OwnerAlive, StoreUnavailable
 from midcourse.ports.store import Append
 from midcourse.stores.sqlite import SqliteStore, locks
-from midcourse.stores.sqlite.opening import workers_folder
-from midcourse.testing.store_promises.given import ALICE, SESSION, head, owned, rows
+from midcourse.stores.sqlite.connection import workers_folder
+from midcourse.testing.store_promises.fixtures import ALICE, SESSION, head, owned, rows
 from tests.unit.stores.sqlite.processes import owner
 
 CHILD = SessionId("sess_child")
@@ -137,7 +137,7 @@ async def test_a_store_opened_before_fork_is_refused_in_the_child(path: Path, st
 import asyncio, os, sys
 from midcourse.ports.store import Append
 from midcourse.stores.sqlite import SqliteStore
-from midcourse.testing.store_promises.given import head, owned, rows, started, SESSION
+from midcourse.testing.store_promises.fixtures import head, owned, rows, started, SESSION
 
 async def opened():
     store = await SqliteStore.open(sys.argv[1])
@@ -178,7 +178,7 @@ with asyncio.Runner() as runner:
 
 
 async def test_a_refused_fork_names_what_to_do(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("midcourse.stores.sqlite.lane.generation", lambda: 1_000)
+    monkeypatch.setattr("midcourse.stores.sqlite.job_thread.generation", lambda: 1_000)
     with pytest.raises(StoreUnavailable, match="Open it again in the child"):
         await store.head(SESSION)
 

@@ -17,8 +17,8 @@ import pytest
 
 from midcourse.core.ids import SessionId
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, StoreUnavailable
-from midcourse.stores.sqlite import SqliteStore, opening
-from midcourse.testing.store_promises.given import SESSION, started
+from midcourse.stores.sqlite import SqliteStore, connection
+from midcourse.testing.store_promises.fixtures import SESSION, started
 
 
 async def refusal(path: Path) -> MidcourseError:
@@ -201,9 +201,9 @@ def _opened_by_somebody(path: Path) -> str:
     code = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from midcourse.stores.sqlite import opening\n"
+        "from midcourse.stores.sqlite import connection\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-        "try: opening.open_store(Path(sys.argv[1]), 'power', pragmas={}, patience=1)\n"
+        "try: connection.open_store(Path(sys.argv[1]), 'power', pragmas={}, patience=1)\n"
         "except Exception as error: print(getattr(error, 'code', '?'), error)\n"
     )
     for parent in path.parent.parents:  # temporary folders are root's alone
@@ -219,14 +219,14 @@ async def test_a_log_that_cannot_be_kept_is_told(path: Path, monkeypatch: pytest
         def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
             return super().execute(sql.replace("= WAL", "= DELETE"), *arguments)
 
-    monkeypatch.setattr(opening.sqlite3, "connect", partial(sqlite3.connect, factory=Stubborn))
+    monkeypatch.setattr(connection.sqlite3, "connect", partial(sqlite3.connect, factory=Stubborn))
     error = await refusal(path)
     assert error.code == "no_wal"
     assert "network drive" in str(error)
 
 
 async def test_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "OLDEST_SQLITE", (4, 0, 0))
+    monkeypatch.setattr(connection, "OLDEST_SQLITE", (4, 0, 0))
     with pytest.raises(StoreUnavailable, match="newer Python"):
         await SqliteStore.open(path)
 

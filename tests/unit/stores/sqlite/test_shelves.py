@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from midcourse.errors import MidcourseError
 from midcourse.stores.sqlite import SqliteStore
-from tests.unit.stores.sqlite.spoiling import CHANGES, spoiled
+from tests.unit.stores.sqlite.damaged_copy import CHANGES, spoiled
 
 ITEMS = {f"key/{number:04}": b"%04d" % number * (number + 1) for number in range(300)}
 SHELVES = ("one", "two")

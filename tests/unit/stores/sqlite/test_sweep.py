@@ -12,7 +12,7 @@ import pytest
 from midcourse.core.ids import SessionId, WorkerId
 from midcourse.stores.sqlite import SqliteStore, locks
 from midcourse.stores.sqlite.statements import READ, SCHEMA, WRITE
-from midcourse.testing.store_promises.given import ALICE, started
+from midcourse.testing.store_promises.fixtures import ALICE, started
 
 
 @pytest.fixture

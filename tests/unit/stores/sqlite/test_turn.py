@@ -13,8 +13,8 @@ import pytest
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.errors import StoreUnavailable
 from midcourse.stores.sqlite import SqliteStore
-from midcourse.stores.sqlite.turn import Turn
-from midcourse.testing.store_promises.given import ALICE, SESSION, owned, started
+from midcourse.stores.sqlite.write_lock import WriteLock
+from midcourse.testing.store_promises.fixtures import ALICE, SESSION, owned, started
 from tests.unit.stores.sqlite.processes import owner
 
 
@@ -94,7 +94,7 @@ async def test_two_processes_write_to_one_file(path: Path, store: SqliteStore) -
 def test_room_is_left_for_one_that_waits_but_not_for_ever(tmp_path: Path) -> None:
     """One that was stopped while it waited must not slow every transaction down."""
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
-        turn = Turn(tmp_path / "x.db", tmp_path / "turn")
+        turn = WriteLock(tmp_path / "x.db", tmp_path / "turn")
         waiting = os.open(tmp_path / "turn", os.O_RDWR)
         fcntl.flock(waiting, fcntl.LOCK_SH)
         for _ in range(100):

@@ -13,7 +13,7 @@ from midcourse.core.ids import CommandId, Epoch, Position, SessionId
 from midcourse.errors import StoreFull, StoreUnavailable
 from midcourse.ports.store import Append
 from midcourse.stores.sqlite import SqliteStore
-from midcourse.testing.store_promises.given import ALICE, SESSION, head, owned, rows, started
+from midcourse.testing.store_promises.fixtures import ALICE, SESSION, head, owned, rows, started
 from tests.unit.stores.sqlite.processes import Program
 
 

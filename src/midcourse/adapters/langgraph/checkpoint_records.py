@@ -1,0 +1,173 @@
+"""What lies on the shelf of a thread, and under which keys.
+
+::
+
+    c/{namespace}/{checkpoint}                         a checkpoint, without the values of its channels
+    v/{namespace}/{channel}/{chain}/{place}/{name}     a piece of a channel's value
+    w/{namespace}/{checkpoint}/{task}/{index}          a write that a task made on top of a checkpoint
+
+A shelf for each thread: to delete or to copy a thread is to do it to a shelf, no thread's checkpoints are read for the
+sake of another's, and whoever asks about all threads lists the shelves. Checkpoint ids are in the order of time, so
+that the newest is the last. The pieces of a value lie side by side: one read gives them all. Namespaces, channels and
+tasks are quoted, and hold no slash; a checkpoint's id is the end of its key and is not, so that its order stays.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from midcourse.adapters.langgraph.channel_pieces import ChannelPiece, Reference
+from midcourse.errors import Damaged
+
+SHELVES: Final = "langgraph:"
+"""What the names of the threads' shelves begin with."""
+CHECKPOINTS: Final = "c/"
+PIECES: Final = "v/"
+WRITES: Final = "w/"
+
+S = TypeVar("S", bound=msgspec.Struct)
+Typed = tuple[str, bytes]
+"""A value as LangGraph's serialisers give it: what kind it is, and its bytes."""
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+class CheckpointRecord(msgspec.Struct, array_like=True, frozen=True):
+    """A checkpoint as it is stored."""
+
+    parent: str | None
+    checkpoint: Typed
+    metadata: Typed
+    channels: dict[str, Reference]
+
+
+class Write(msgspec.Struct, array_like=True, frozen=True):
+    """A task's write to a channel. ``index`` counts the task's writes; special channels have fixed negative ones."""
+
+    path: str
+    task: str
+    index: int
+    channel: str
+    value: Typed
+
+
+class CheckpointAddress(NamedTuple):
+    """A checkpoint: the shelf of its thread, its namespace, its id."""
+
+    shelf: str
+    namespace: str
+    id: str
+
+    @property
+    def key(self) -> str:
+        """The key of its record."""
+        return f"{checkpoints_in(self.namespace)}{self.id}"
+
+    @property
+    def writes(self) -> str:
+        """What the keys of its writes begin with."""
+        return f"{WRITES}{_quoted(self.namespace)}/{_quoted(self.id)}/"
+
+    @classmethod
+    def of(cls, shelf: str, key: str) -> "CheckpointAddress":
+        """The checkpoint whose record lies under ``key``."""
+        _, namespace, checkpoint = key.split("/", 2)
+        return cls(shelf, unquote(namespace, errors="surrogatepass"), checkpoint)
+
+
+def checkpoints_in(namespace: str) -> str:
+    """What the keys of a namespace's records begin with."""
+    return f"{CHECKPOINTS}{_quoted(namespace)}/"
+
+
+def end_of(prefix: str) -> str:
+    """The last key that can begin with ``prefix``."""
+    return prefix + "\U0010ffff"
+
+
+def chain_of(namespace: str, channel: str, reference: Reference) -> str:
+    """What the keys of a chain's pieces begin with."""
+    return f"{PIECES}{_quoted(namespace)}/{_quoted(channel)}/{reference.chain}/"
+
+
+def piece_at(chain: str, place: int, name: str = "") -> str:
+    """The key of a piece; without a name, what all keys at that place begin with."""
+    return f"{chain}{place:08x}/{name}"
+
+
+def place_of(key: str) -> tuple[str, int, str]:
+    """The chain, place and name in the key of a piece."""
+    chain, place, name = key.rsplit("/", 2)
+    return f"{chain}/", int(place, 16), name
+
+
+def write_at(address: CheckpointAddress, task: str, index: int) -> str:
+    """The key of a write."""
+    return f"{address.writes}{_quoted(task)}/{index}"
+
+
+def writes_of(key: str) -> str:
+    """What the keys of all writes on top of the same checkpoint begin with."""
+    return f"{key.rsplit('/', 2)[0]}/"
+
+
+def encode(value: CheckpointRecord | Write | ChannelPiece) -> bytes:
+    """As it is put on the shelf."""
+    return _encoder.encode(value)
+
+
+_decoders: Final[Mapping[type, msgspec.msgpack.Decoder[CheckpointRecord | Write | ChannelPiece]]] = {
+    kind: msgspec.msgpack.Decoder(kind) for kind in (CheckpointRecord, Write, ChannelPiece)
+}
+
+
+def decode(kind: type[S], shelf: str, key: str, content: bytes) -> S:
+    """What lies under ``key``.
+
+    Raises:
+        Damaged: it is something else.
+    """
+    try:
+        value = _decoders[kind].decode(content)
+    except msgspec.MsgspecError as error:
+        raise Damaged(
+            f"'{key}' on the shelf '{shelf}' is no {kind.__name__.lower()} of a LangGraph thread. "
+            "Nothing of it is followed; restore the store from a backup.",
+            shelf=shelf,
+            key=key,
+        ) from error
+    assert isinstance(value, kind)  # its decoder gives nothing else
+    return value
+
+
+def needless(
+    keys: Sequence[str],
+    records: Mapping[CheckpointAddress, CheckpointRecord],
+    kept: Mapping[CheckpointAddress, CheckpointRecord],
+) -> list[str]:
+    """Of the ``keys`` of a shelf, those that nothing needs once only ``kept`` of its ``records`` are left."""
+    lengths: dict[str, int] = {}
+    for address, record in kept.items():
+        for channel, reference in record.channels.items():
+            if reference.chain:
+                chain = chain_of(address.namespace, channel, reference)
+                lengths[chain] = max(reference.place, lengths.get(chain, 0))
+    dropped = [address for address in records if address not in kept]
+    # Only writes of what is dropped now: those of a checkpoint that is being put may be there before it.
+    unwritten = {address.writes for address in dropped}
+    gone = [address.key for address in dropped]
+    for key in keys:
+        if key.startswith(PIECES):
+            chain, place, _ = place_of(key)
+            # What a kept value continues stays, whether or not its own checkpoint does: it is the value's beginning.
+            if place > lengths.get(chain, -1):
+                gone.append(key)
+        elif key.startswith(WRITES) and writes_of(key) in unwritten:
+            gone.append(key)
+    return gone
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="", errors="surrogatepass")

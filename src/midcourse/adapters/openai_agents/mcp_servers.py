@@ -1,0 +1,86 @@
+"""The MCP servers of an agent, connected while it runs here: in a process that resumes it, nobody else would."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias
+
+from agents import Agent
+from agents.mcp import MCPServer
+
+from midcourse.adapters.openai_agents.agent_copies import reachable
+
+
+class _Keeper:
+    """Keeps one server connected for all who use it, in a task of its own: what connects must also disconnect."""
+
+    def __init__(self, server: MCPServer, place: "_Place") -> None:
+        self._server = server
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._over = asyncio.Event()
+        self.users = 0
+        self._task = asyncio.create_task(self._keep(), name=f"midcourse mcp {server.name}")
+        # Known until it has disconnected: who came before that would take a server that is going for a connected one.
+        _keepers[place] = self
+        self._task.add_done_callback(lambda _: _keepers.pop(place))
+
+    async def _keep(self) -> None:
+        try:
+            await self._server.connect()
+        except BaseException as error:
+            if not self._ready.done():
+                self._ready.set_exception(error)
+                self._ready.exception()
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._ready.set_result(None)
+            await self._over.wait()
+        finally:
+            await self._server.cleanup()
+
+    async def ready(self) -> None:
+        await asyncio.shield(self._ready)
+
+    @property
+    def is_leaving(self) -> bool:
+        return self._over.is_set()
+
+    def leave(self) -> None:
+        self._over.set()
+
+    async def gone(self) -> None:
+        await asyncio.wait({self._task})
+
+
+_Place: TypeAlias = tuple[int, int]
+_keepers: Final[dict[_Place, _Keeper]] = {}
+
+
+@asynccontextmanager
+async def connected(agent: Agent[Any]) -> AsyncGenerator[None]:
+    """Have every MCP server that ``agent`` can come to use connected. One that is connected already stays as it is."""
+    loop = id(asyncio.get_running_loop())
+    servers = {id(server): server for one in reachable(agent) for server in one.mcp_servers}
+    used: list[_Keeper] = []
+    try:
+        for server in servers.values():
+            place = (loop, id(server))
+            while (keeper := _keepers.get(place)) is not None and keeper.is_leaving:
+                await keeper.gone()
+            if keeper is None:
+                if getattr(server, "session", None) is not None:
+                    continue  # somebody else has connected it, and will disconnect it
+                keeper = _Keeper(server, place)
+            keeper.users += 1
+            used.append(keeper)
+            await keeper.ready()
+        yield
+    finally:
+        for keeper in used:
+            keeper.users -= 1
+            if not keeper.users:
+                keeper.leave()
+        for keeper in used:
+            if keeper.is_leaving:
+                await keeper.gone()

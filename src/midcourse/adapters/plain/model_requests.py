@@ -1,0 +1,171 @@
+"""Requests to a model as streams that a step can read, again and again, and close."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from midcourse.adapters.continuation import OBJECTS, Way, kept
+from midcourse.adapters.plain.client_errors import explain_error, host
+from midcourse.adapters.plain.replies import ModelReply
+from midcourse.adapters.plain.stream_readers import READERS, ChatCompletionsReader, ModelError, StreamReader
+from midcourse.adapters.prices import PriceMeter
+from midcourse.core.retries import Retry
+from midcourse.errors import InvalidInput
+from midcourse.runtime.asks import OnRedirect
+from midcourse.runtime.calls import current_call
+from midcourse.runtime.model_streams import StreamEnd
+from midcourse.runtime.run import Run
+
+Create: TypeAlias = Callable[..., Awaitable[object]]
+
+
+class Streamed(AsyncIterator[str | StreamEnd]):
+    """A request that is made when it is iterated, each time anew, and closed when that ends in whatever way."""
+
+    foresees = True
+    """It is priced before it is made."""
+
+    def __init__(
+        self, create: Create, request: Mapping[str, Any], *, on_cut: Way | None = None, whole: bool = False
+    ) -> None:
+        self._create = create
+        self._request = request
+        self._on_cut: Way | None = on_cut
+        self._whole = whole
+        self._pieces: AsyncGenerator[str | StreamEnd] | None = None
+
+    def whole(self) -> "Streamed":
+        """The same request, whose step returns a ``ModelReply``."""
+        return Streamed(self._create, self._request, on_cut=self._on_cut, whole=True)
+
+    def __aiter__(self) -> "Streamed":
+        self._pieces = self._read()
+        return self
+
+    async def __anext__(self) -> str | StreamEnd:
+        if self._pieces is None:
+            self._pieces = self._read()
+        return await anext(self._pieces)
+
+    async def aclose(self) -> None:
+        """Close the stream: the provider sees that nobody listens, and stops."""
+        if self._pieces is not None:
+            await self._pieces.aclose()
+
+    async def _read(self) -> AsyncGenerator[str | StreamEnd]:
+        reader, create, client = _prepared(self._create)
+        request = reader.asked(self._request)
+        if request.get("tools") and not self._whole:
+            raise InvalidInput(
+                "This request has tools: the model may answer with calls, which run.stream cannot return. "
+                "Use `await model_reply(run, name, lambda: streamed(…))`, which returns the text and the calls.",
+                field="tools",
+            )
+        call, address = current_call(), str(getattr(client, "base_url", ""))
+        most = next((request[name] for name in reader.most if isinstance(request.get(name), int)), None)
+        asked = _continued(reader, request, address)
+        meter = PriceMeter(
+            {name: asked.get(name) for name in (reader.prompt, "system", "tools")}, at_most=most, url=address
+        )
+        meter.begin(reader.model)
+        stream: Any = None
+        try:
+            try:
+                stream = await create(**asked)
+            except Exception as error:
+                if not reader.continues or getattr(error, "status_code", 0) not in OBJECTS:
+                    raise
+                call.continue_at(0)  # it does not take what was said: the answer begins again
+                reader = type(reader)()
+                stream = await create(**reader.asked(self._request))
+            async for event in stream:
+                if text := reader.take(event):
+                    way: Way = self._on_cut or reader.way(request, address)
+                    call.can_continue("" if way == "again" else way)
+                    call.spend(reader.cost(meter), reader.tokens)
+                    yield text
+            if not reader.ended:
+                raise ModelError("The stream ended before the model had.") from ConnectionResetError()
+            if text := reader.rest():
+                yield text
+        except Exception as error:
+            explain_error(error, client, address)
+            if isinstance(error, json.JSONDecodeError):
+                raise ModelError(f"{host(address)} sent something that is no JSON.") from error
+            raise
+        finally:
+            # First: that a price is looked up must not keep a model talking.
+            if stream is not None:
+                await stream.close()
+            call.spend(reader.cost(meter), reader.tokens)
+        value = reader.reply(call.step, request) if self._whole else None
+        yield StreamEnd(value=value, cost=reader.cost(meter), tokens=reader.tokens)
+
+
+def _continued(reader: StreamReader, request: dict[str, Any], address: str) -> dict[str, Any]:
+    """The request as it is, or as it goes on from what the attempt before had said."""
+    call = current_call()
+    call.can_continue("")
+    said = kept(call.prefix, call.way)
+    call.continue_at(len(said))
+    return reader.continued(request, said, call.way, address) if said else request
+
+
+def streamed(create: Create, *, on_cut: Way | None = None, **request: Any) -> Streamed:
+    """A model's answer for ``run.stream``: ``lambda: streamed(client.chat.completions.create, model=…, messages=…)``.
+
+    ``create`` is that method, or ``client.responses.create``, or ``client.messages.create`` of Anthropic's client. The
+    request is streamed whatever ``stream`` says, and made once: the client's own retries are off, so that there is no
+    request that nobody sees; ``run.stream`` makes it again. A stop closes the stream.
+
+    Cut by a pause, it goes on where it was cut, in the way that the provider allows. ``on_cut`` is for a server that is
+    not known: ``prefix`` if it goes on with a last message of the assistant, ``quote``, or ``again`` to begin again.
+
+    In the step:
+        InvalidInput: it is another function, or a request that this cannot hold.
+    """
+    return Streamed(create, request, on_cut=on_cut)
+
+
+async def model_reply(
+    run: Run,
+    name: str,
+    request: Callable[[], Streamed],
+    *,
+    key: str | None = None,
+    on_redirect: OnRedirect = "again",
+    retry: Retry | None = None,
+) -> ModelReply:
+    """Call a model that may want to use tools: ``await model_reply(run, "think", lambda: streamed(…, tools=…))``.
+
+    As ``run.stream``, whose step it is, but for what it returns.
+
+    Raises:
+        StepError: the request failed.
+        Redirected: with ``on_redirect="raise"``, a redirect cut it.
+    """
+    said = await run.stream(name, lambda: request().whole(), key=key, on_redirect=on_redirect, retry=retry)
+    return msgspec.convert(cast("object", said), ModelReply)
+
+
+def _prepared(create: Create) -> "tuple[StreamReader, Create, object]":
+    """Who reads the answer; the function to call, of a copy of the client that does not retry; the client."""
+    resource: Any = getattr(create, "__self__", None)
+    kind: type[Any] = resource.__class__
+    reader = READERS.get(kind.__name__.removeprefix("Async"))
+    if reader is None or (reader is ChatCompletionsReader and ".chat." not in kind.__module__):
+        raise InvalidInput(
+            f"streamed() cannot read what {getattr(create, '__qualname__', repr(create))} answers. Give it "
+            "client.chat.completions.create, client.responses.create or, of Anthropic, client.messages.create.",
+            field="create",
+        )
+    client: Any = getattr(resource, "_client", None)
+    if not kind.__name__.startswith("Async"):
+        raise InvalidInput(
+            f"{type(client).__name__} blocks while it waits, and cannot be stopped. Use Async{type(client).__name__}.",
+            field="create",
+        )
+    once = client.with_options(max_retries=0)
+    return reader(), cast("Create", getattr(kind(once), getattr(create, "__name__", "create"))), client

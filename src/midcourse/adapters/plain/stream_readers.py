@@ -1,0 +1,401 @@
+"""Reads the streams of the three APIs: the text as it comes, and the whole answer at the end."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from midcourse.adapters.continuation import (
+    Joint,
+    Way,
+    prefixed,
+    prefixed_chat,
+    quoted,
+    way_of_chat,
+    way_of_messages,
+    way_of_responses,
+)
+from midcourse.adapters.conversation_history import OwnIds
+from midcourse.adapters.held_agent import step_key
+from midcourse.adapters.plain.replies import Api, ModelReply, ToolCall
+from midcourse.adapters.prices import PriceMeter, dollars
+from midcourse.errors import InvalidInput
+
+Own = Callable[[str], str]
+"""Gives a call an id of its own."""
+
+
+class ModelError(Exception):
+    """A stream of a model broke off, in a way that its client does not call an error. A step's ``kind``.
+
+    ``code`` is what the provider calls the reason, if it does.
+    """
+
+    def __init__(self, words: str, code: str | None = None) -> None:
+        super().__init__(words)
+        self.code = code
+
+
+@dataclass(slots=True, eq=False)
+class _Used:
+    """Tokens, as far as the provider has told."""
+
+    heard: int = 0
+    said: int = 0
+    cached: int = 0
+    written_to_cache: int = 0
+
+
+class StreamReader(ABC):
+    """Takes in the events of one answer."""
+
+    api: Api
+    prompt = "messages"
+    """What of a request holds what is said to the model."""
+    most = ("max_tokens",)
+    """What of it says how long the answer may be."""
+
+    def __init__(self) -> None:
+        self.model = ""
+        self.ended = ""
+        self.used = _Used()
+        self.pieces = 0
+        self.text: list[str] = []
+        self.fingerprint = ""
+        self.continues = False
+        self._joint = Joint("")
+
+    def asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The request as it is made."""
+        self.model = str(request.get("model", ""))
+        return {**request, "stream": True}
+
+    @abstractmethod
+    def way(self, request: Mapping[str, Any], address: str) -> Way:
+        """How this answer would go on if it were cut."""
+
+    def continued(self, request: Mapping[str, Any], said: str, way: str, address: str) -> dict[str, Any]:
+        """The request that goes on from what was ``said``: the answer begins with it from here on."""
+        self.text, self.continues = [said], True
+        if way == "prefix":
+            return self.prefixed(request, said, address)
+        self._joint = Joint(said)
+        return quoted(request, said, at=self.prompt)
+
+    def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
+        """The request with the beginning of its answer."""
+        del address
+        return prefixed(request, said)
+
+    @abstractmethod
+    def take(self, event: Any) -> str:
+        """Take in an event and return the text that it brings."""
+
+    @abstractmethod
+    def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
+        """The messages in the words of the API, and of each call its own id, the name and the arguments as written."""
+
+    def reply(self, step: str, request: Mapping[str, Any]) -> ModelReply:
+        """The whole answer, of a step. No id of a call is one that the request holds already: providers refuse that."""
+        messages, calls = self.spoken(OwnIds(_ids(request)).own)
+        prefix = step.rpartition("/")[2].replace("#", ".")
+        made = (
+            ToolCall(id, name, spelled, step_key(f"{prefix}.{at}"), self.api)
+            for at, (id, name, spelled) in enumerate(calls)
+        )
+        return ModelReply("".join(self.text), tuple(made), tuple(messages), self.ended)
+
+    @property
+    def tokens(self) -> int:
+        """Output tokens: as told, or at least one for each piece that came."""
+        return self.used.said if self.ended and self.used.said else max(self.used.said, self.pieces)
+
+    def cost(self, meter: PriceMeter) -> float | None:
+        """Dollars, as far as is known; None where the price is not. Until the provider tells, the prompt is a guess."""
+        used = self.used
+        if not (used.heard or self.tokens):  # it was cut before it said anything
+            return dollars(model=self.model, heard=0, said=0)
+        return meter.price(
+            self.model, said=self.tokens, heard=used.heard, cached=used.cached, written_to_cache=used.written_to_cache
+        )
+
+    def rest(self) -> str:
+        """What was held back, now that it has ended: it might have been a repetition."""
+        text = self._joint.rest()
+        self.text.append(text)
+        return text
+
+    def _said(self, text: str) -> str:
+        self.pieces += bool(text)
+        text = self._joint.take(text)
+        self.text.append(text)
+        return text
+
+
+class ChatCompletionsReader(StreamReader):
+    """OpenAI's Chat Completions, and those of everybody who speaks them."""
+
+    api = "chat.completions"
+    most = ("max_completion_tokens", "max_tokens")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: list[tuple[int, dict[str, str]]] = []
+        self._latest: dict[int, dict[str, str]] = {}
+
+    def asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        options: dict[str, Any] = {"include_usage": True, **(request.get("stream_options") or {})}
+        return {**super().asked(request), "stream_options": options}
+
+    def way(self, request: Mapping[str, Any], address: str) -> Way:
+        return way_of_chat(request, address, self.fingerprint)
+
+    def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
+        return prefixed_chat(request, said, address)
+
+    def take(self, event: Any) -> str:
+        self.model = event.model or self.model
+        self.fingerprint = event.system_fingerprint or self.fingerprint
+        if event.usage is not None:
+            details = event.usage.prompt_tokens_details
+            cached = (details.cached_tokens if details else 0) or 0
+            self.used = _Used(event.usage.prompt_tokens, event.usage.completion_tokens, cached)
+        choice = next((choice for choice in event.choices if choice.index == 0), None)
+        if choice is None:
+            return ""
+        self.ended = choice.finish_reason or self.ended
+        if choice.delta is None:
+            return ""
+        for part in choice.delta.tool_calls or ():
+            call = self._call_of(part)
+            if part.function is not None:
+                call["name"] += part.function.name or ""
+                call["arguments"] += part.function.arguments or ""
+                self.pieces += bool(part.function.arguments)
+        return self._said(choice.delta.content or choice.delta.refusal or "")
+
+    def _call_of(self, part: Any) -> dict[str, str]:
+        """The call that a part belongs to. Some count no further than 0: a name with another id is another call's."""
+        call = self._latest.get(part.index)
+        is_named = part.function is not None and part.function.name
+        if call is None or (is_named and part.id and call["id"] and part.id != call["id"]):
+            call = self._latest[part.index] = {"id": "", "name": "", "arguments": ""}
+            self._calls.append((part.index, call))
+        call["id"] = call["id"] or part.id or ""
+        return call
+
+    def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
+        text = "".join(self.text)
+        in_order = sorted(self._calls, key=lambda found: found[0])
+        calls = [(own(call["id"]), call["name"], call["arguments"]) for _, call in in_order]
+        message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
+        if calls:
+            message["tool_calls"] = [
+                {"id": id, "type": "function", "function": {"name": name, "arguments": spelled}}
+                for id, name, spelled in calls
+            ]
+        return [message], calls
+
+
+class ResponsesReader(StreamReader):
+    """OpenAI's Responses. They raise nothing when a stream breaks: they say so in an event."""
+
+    api = "responses"
+    prompt = "input"
+    most = ("max_output_tokens",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._output: list[Any] = []
+        self._done: list[Any] = []
+
+    def asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        if request.get("background"):
+            raise InvalidInput(
+                "A response in the background goes on when nobody listens, so that a stop would not stop it. "
+                "Leave background=True out: the step itself lasts as long as it takes.",
+                field="background",
+            )
+        return super().asked(request)
+
+    def way(self, request: Mapping[str, Any], address: str) -> Way:
+        del address
+        return way_of_responses(request)
+
+    def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
+        del address
+        return quoted(request, said, at=self.prompt)
+
+    def take(self, event: Any) -> str:
+        match event.type:
+            case "response.output_text.delta" | "response.refusal.delta":
+                return self._said(event.delta)
+            case "response.output_item.done":
+                self._done.append(event.item)
+            case "response.created" | "response.completed" | "response.incomplete" | "response.failed":
+                self._note(event.response)
+                if event.type in {"response.completed", "response.incomplete"}:
+                    why = event.response.incomplete_details
+                    self.ended = (why.reason if why else "") or event.type.removeprefix("response.")
+                elif event.type == "response.failed":
+                    error = event.response.error
+                    why = error.message if error else "it does not say why"
+                    raise ModelError(f"{self.model} failed: {why}", error.code if error else None)
+            case "error":
+                raise ModelError(f"{self.model} broke off: {event.message} ({event.code or 'error'})", event.code)
+            case kind if kind.endswith(".delta"):  # arguments, reasoning: not for the reader, but to be paid
+                self.pieces += 1
+            case _:
+                pass
+        return ""
+
+    def _note(self, response: Any) -> None:
+        self.model = response.model or self.model
+        self._output = response.output or []
+        if response.usage is not None:
+            details = response.usage.input_tokens_details
+            cached = (details.cached_tokens if details else 0) or 0
+            self.used = _Used(response.usage.input_tokens, response.usage.output_tokens, cached)
+
+    def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
+        calls: list[tuple[str, str, str]] = []
+        messages: list[Any] = []
+        for item in self._output or self._done:  # some leave it out of the last event
+            message = _plain(item)
+            if item.type == "function_call":
+                message["call_id"] = own(item.call_id)
+                calls.append((message["call_id"], item.name, item.arguments))
+            messages.append(message)
+        return _whole_text(messages, "".join(self.text)) if self.continues else messages, calls
+
+
+class MessagesReader(StreamReader):
+    """Anthropic's Messages."""
+
+    api = "messages"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._spelled: dict[int, str] = {}
+        self._reason = ""
+
+    def way(self, request: Mapping[str, Any], address: str) -> Way:
+        del address
+        return way_of_messages(request)
+
+    def take(self, event: Any) -> str:
+        match event.type:
+            case "message_start":
+                self.model = event.message.model or self.model
+                self._note(event.message.usage)
+            case "content_block_start":
+                block = self._blocks[event.index] = _plain(event.content_block)
+                if block["type"] != "text":
+                    return ""
+                block["text"] = self._said(block.get("text") or "")
+                return str(block["text"])
+            case "content_block_delta":
+                return self._delta(self._blocks[event.index], event.index, event.delta)
+            case "message_delta":
+                self._reason = event.delta.stop_reason or self._reason
+                self._note(event.usage)
+            case "message_stop":
+                self.ended = self._reason or "end_turn"
+            case _:
+                pass
+        return ""
+
+    def _delta(self, block: dict[str, Any], index: int, delta: Any) -> str:
+        match delta.type:
+            case "text_delta":
+                text = self._said(delta.text)
+                block["text"] += text
+                return text
+            case "input_json_delta":
+                self._spelled[index] = self._spelled.get(index, "") + delta.partial_json
+                self.pieces += bool(delta.partial_json)
+            case "thinking_delta":
+                block["thinking"] += delta.thinking
+                self.pieces += 1
+            case "signature_delta":
+                block["signature"] = delta.signature
+            case "citations_delta":
+                block["citations"] = [*(block.get("citations") or ()), _plain(delta.citation)]
+            case _:
+                pass
+        return ""
+
+    def _note(self, usage: Any) -> None:
+        """Later counts are of the whole answer so far; what is left out stands."""
+        if usage is None:
+            return
+        fresh = getattr(usage, "input_tokens", None)
+        if fresh is not None:
+            cached = getattr(usage, "cache_read_input_tokens", None) or 0
+            written = getattr(usage, "cache_creation_input_tokens", None) or 0
+            self.used = _Used(fresh + cached + written, self.used.said, cached, written)
+        self.used.said = usage.output_tokens or self.used.said
+
+    def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
+        calls: list[tuple[str, str, str]] = []
+        for index, block in self._blocks.items():
+            spelled = self._spelled.get(index) or json.dumps(block.get("input") or {}, ensure_ascii=False)
+            if "input" in block:
+                block["input"] = _object(spelled)
+            if block["type"] == "tool_use":
+                block["id"] = own(block["id"])
+                calls.append((block["id"], block["name"], spelled))
+        blocks = list(self._blocks.values())
+        if self.continues:
+            # It goes on in a block of its own, which is one with the text before.
+            texts = [block for block in blocks if block["type"] == "text"]
+            others = [block for block in blocks if block["type"] != "text"]
+            blocks = [{**(texts[0] if texts else {"type": "text"}), "text": "".join(self.text)}, *others]
+        # A block of no text is streamed, but not taken back.
+        kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
+        return ([{"role": "assistant", "content": kept}] if kept else []), calls
+
+
+READERS: Final[Mapping[str, type[StreamReader]]] = {
+    "Completions": ChatCompletionsReader,
+    "Responses": ResponsesReader,
+    "Messages": MessagesReader,
+}
+
+
+def _whole_text(items: list[Any], text: str) -> list[Any]:
+    """The items of an answer that goes on from another, with the text of both."""
+    message: dict[str, Any] = {"type": "message", "role": "assistant", "content": []}
+    message |= next((item for item in items if item["type"] == "message"), message)
+    message["content"] = [{"type": "output_text", "text": text, "annotations": []}]
+    return [message, *(item for item in items if item["type"] != "message")]
+
+
+def _ids(value: object) -> Iterator[str]:
+    """Everything in a request that may be the id of a call."""
+    if isinstance(value, Mapping):
+        for name, item in cast("Mapping[str, object]", value).items():
+            if name in {"id", "call_id", "tool_call_id", "tool_use_id"} and isinstance(item, str):
+                yield item
+            else:
+                yield from _ids(item)
+    elif isinstance(value, list | tuple):
+        for item in cast("list[object]", value):
+            yield from _ids(item)
+
+
+def _plain(item: Any) -> dict[str, Any]:
+    """A client's object as it came over the wire."""
+    dumped: dict[str, Any] = item.model_dump(mode="json", exclude_unset=True)
+    return dumped
+
+
+def _object(spelled: str) -> object:
+    """Arguments as they can be sent back: broken ones are an empty object."""
+    try:
+        read: object = json.loads(spelled)
+    except ValueError:
+        return {}
+    return cast("object", read) if isinstance(read, dict) else {}

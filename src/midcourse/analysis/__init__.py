@@ -1,0 +1,1 @@
+"""Reports on recorded sessions, and backtests of policies on recorded runs."""

@@ -1,0 +1,272 @@
+"""Transcripts of Claude Code: one file a session, one line a message or a piece of one.
+
+A session is one recording, cut into turns where a person speaks, so that the time nobody worked is not counted. What a
+subagent did is a recording of its own. A message's tokens stand at its last row, when they are known; output is a lower
+bound where the transcript holds snapshots of a stream. How a session ended is not in a transcript: outcome unknown.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final, cast
+
+import msgspec
+
+from midcourse.analysis.backtest.importers.jsonl import INTERRUPTED, Lines
+from midcourse.analysis.backtest.recordings import (
+    LONGEST_TEXT,
+    Prices,
+    Recorder,
+    Recording,
+    backwards,
+    recorded_arguments,
+    texts,
+)
+from midcourse.policy.run_activity import Called
+
+SOURCE: Final = "claude_code"
+_KINDS: Final = frozenset({"user", "assistant", "summary", "system", "file-history-snapshot", "queue-operation"})
+_NOBODY: Final = ("<local-command-", "<bash-stdout>", "<bash-stderr>", "<system-reminder>", "<task-notification>")
+"""How texts begin that stand where a person's would, and that no person wrote."""
+_REFUSED: Final = "The user doesn't want to proceed with this tool use"
+_PLACES: Final = ("file_path", "notebook_path", "path", "url")
+
+
+class TokenCounts(msgspec.Struct, gc=False):
+    """What a message used."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+
+
+class Block(msgspec.Struct, gc=False):
+    """A part of a message."""
+
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    name: str = ""
+    id: str = ""
+    input: Any = None
+    tool_use_id: str = ""
+    content: Any = None
+    is_error: bool | None = None
+
+
+class TranscriptMessage(msgspec.Struct, gc=False):
+    """A message, or the piece of one that a line holds."""
+
+    content: str | list[Block] = ""
+    id: str = ""
+    model: str = ""
+    usage: TokenCounts | None = None
+
+
+_EFFECTS: Final = {
+    **dict.fromkeys(("Edit", "MultiEdit", "NotebookEdit", "Write"), "write"),
+    **dict.fromkeys(("Glob", "Grep", "LS", "NotebookRead", "Read", "WebFetch", "WebSearch"), "read"),
+}
+"""What the tools that everybody has do to what they touch. A shell may do anything."""
+
+
+class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
+    """A line of a person or the model."""
+
+    message: TranscriptMessage
+    type: str
+    timestamp: str | None = None
+    session_id: str = ""
+    agent_id: str = ""
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    is_sidechain: bool = False
+    is_meta: bool = False
+    is_compact_summary: bool = False
+    is_api_error_message: bool = False
+
+
+class Kind(msgspec.Struct, gc=False):
+    """Of a line, what it is."""
+
+    type: str = ""
+
+
+_kinds = msgspec.json.Decoder(Kind)
+_entries = msgspec.json.Decoder(TranscriptLine)
+
+
+def is_line(line: dict[str, Any]) -> bool:
+    """Whether a line is of a transcript."""
+    kind = line.get("type")
+    return (
+        isinstance(kind, str) and kind in _KINDS and not {"sessionId", "leafUuid", "snapshot", "uuid"}.isdisjoint(line)
+    )
+
+
+def read(lines: Lines) -> Iterator[Recording]:
+    """Every session and every subagent of a file, in the order in which they began."""
+    runs: dict[tuple[str, str], list[TranscriptLine]] = {}
+    branch: dict[str, str] = {}
+    seen: set[str] = set()
+    for number, line in lines:
+        entry = _entry(lines, number, line)
+        if entry is None or entry.uuid in seen:  # a session that was taken up again repeats its past
+            continue
+        agent = ""
+        if entry.is_sidechain:
+            # Old transcripts keep subagents beside each other in one file, told apart only by what follows what.
+            agent = entry.agent_id or branch.get(entry.parent_uuid or "", entry.uuid or "")
+        if entry.uuid is not None:
+            seen.add(entry.uuid)
+            branch[entry.uuid] = agent
+        runs.setdefault((entry.session_id, agent), []).append(entry)
+    prices = Prices()
+    for (session, agent), entries in runs.items():
+        run_id = "/".join(filter(None, (SOURCE, session or lines.name, agent)))
+        recorder, model = _Transcript(entries, prices).recorded()
+        if not recorder.count:
+            continue  # only a remark of the program itself
+        lines.add(backwards(recorder, lines.file, run_id))
+        yield recorder.done(source=SOURCE, run_id=run_id, task_key=f"session-{session or lines.name}", model=model)
+    lines.add(prices.notice(lines.file))
+
+
+def _entry(lines: Lines, number: int, line: bytes) -> TranscriptLine | None:
+    try:
+        if _kinds.decode(line).type not in ("user", "assistant"):
+            return None
+        return _entries.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        lines.left_out(number, error, "a line of a Claude Code transcript")
+        return None
+
+
+class _Transcript:
+    """One session's, or one subagent's, lines as rows."""
+
+    def __init__(self, entries: list[TranscriptLine], prices: Prices) -> None:
+        self.entries = entries
+        self.prices = prices
+        self.start: float | None = None
+        self.model = ""
+        self.asked: dict[str, tuple[Called, Any]] = {}
+        self.final: dict[str, TokenCounts] = {}
+        self.last: dict[str, int] = {}
+        for index, entry in enumerate(entries):
+            message = entry.message
+            if entry.type == "assistant" and message.usage is not None:
+                key = message.id or str(index)
+                before = self.final.get(key)
+                if before is None or (message.usage.output_tokens or 0) >= (before.output_tokens or 0):
+                    self.final[key] = message.usage
+                self.last[key] = index
+
+    def recorded(self) -> tuple[Recorder, str]:
+        """The rows, and the model that wrote most of it first."""
+        goal = next((text for entry in self.entries if (text := _said(entry))), "")
+        recorder = Recorder(goal)
+        first = next((entry.timestamp for entry in self.entries if entry.timestamp), None)
+        self.start = _seconds(first)
+        recorder.begin(0.0 if self.start is not None else None)
+        for index, entry in enumerate(self.entries):
+            at = self._at(entry)
+            if entry.type == "assistant":
+                self._model(recorder, index, entry, at)
+            else:
+                self._user(recorder, entry, at)
+        return recorder, self.model
+
+    def _at(self, entry: TranscriptLine) -> float | None:
+        at = _seconds(entry.timestamp)
+        return None if at is None or self.start is None else round(at - self.start, 3)
+
+    def _model(self, recorder: Recorder, index: int, entry: TranscriptLine, at: float | None) -> None:
+        message = entry.message
+        if message.model and not message.model.startswith("<"):
+            self.model = self.model or message.model
+        rows = [(_row(one), one) for one in _blocks(message) if one.type in ("thinking", "text", "tool_use")]
+        key = message.id or str(index)
+        for number, (row, block) in enumerate(rows, start=1):
+            is_last = number == len(rows) and self.last.get(key) == index
+            call = msgspec.structs.replace(row, at=at, error="api_error" if entry.is_api_error_message else "")
+            recorder.called(self._priced(call, message.model, self.final[key]) if is_last else call)
+            if block.id:
+                self.asked[block.id] = (call, block.input)
+
+    def _priced(self, row: Called, model: str, used: TokenCounts) -> Called:
+        cached, written = used.cache_read_input_tokens or 0, used.cache_creation_input_tokens or 0
+        heard, said = (used.input_tokens or 0) + cached + written, used.output_tokens or 0
+        cost = None
+        if not model.startswith("<"):  # what the program says in the model's place costs nothing, and has no price
+            cost = self.prices.of(model, tokens_in=heard, tokens_out=said, cached=cached, written=written)
+        return msgspec.structs.replace(row, tokens_in=heard, tokens_out=said, cost=cost)
+
+    def _user(self, recorder: Recorder, entry: TranscriptLine, at: float | None) -> None:
+        for block in _blocks(entry.message):
+            if block.type == "tool_result":
+                self._result(recorder, block, at)
+        text = _said(entry)
+        if text.startswith(INTERRUPTED):
+            recorder.said(text[:LONGEST_TEXT], at)
+            recorder.interrupted()
+        elif text:
+            recorder.said(text[:LONGEST_TEXT], at, new_turn=True)
+
+    def _result(self, recorder: Recorder, block: Block, at: float | None) -> None:
+        call, given = self.asked.pop(block.tool_use_id, (Called(kind="model", name="unknown"), None))
+        text = texts(block.content)
+        is_refused = bool(block.is_error) and text.startswith(_REFUSED)
+        recorder.called(
+            Called(
+                kind="tool",
+                name=call.name,
+                arguments=call.arguments,
+                digest=call.digest,
+                error="refused" if is_refused else "error" if block.is_error else "",
+                text=text[:LONGEST_TEXT],
+                resources=_resources(given),
+                effect=_EFFECTS.get(call.name, ""),
+                seconds=max(0.0, at - call.at) if at is not None and call.at is not None else None,
+                at=at,
+            )
+        )
+        if is_refused:
+            recorder.interrupted()
+
+
+def _row(block: Block) -> Called:
+    """What the model said or asked for."""
+    if block.type == "tool_use":
+        arguments, digest = recorded_arguments(block.input)
+        return Called(kind="model", name=block.name, arguments=arguments, digest=digest, text=f"call {block.name}")
+    said = block.thinking if block.type == "thinking" else block.text
+    return Called(kind="model", name=block.type, text=said[:LONGEST_TEXT])
+
+
+def _resources(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, dict):
+        return ()
+    fields = cast("dict[str, Any]", given)
+    return tuple(place for name in _PLACES if isinstance(place := fields.get(name), str) and place)
+
+
+def _blocks(message: TranscriptMessage) -> list[Block]:
+    return [Block(type="text", text=message.content)] if isinstance(message.content, str) else message.content
+
+
+def _said(entry: TranscriptLine) -> str:
+    """What a person said in this line; empty if it was none."""
+    if entry.type != "user" or entry.is_meta or entry.is_compact_summary:
+        return ""
+    text = "\n".join(block.text for block in _blocks(entry.message) if block.type == "text").strip()
+    return "" if text.startswith(_NOBODY) else text
+
+
+def _seconds(timestamp: str | None) -> float | None:
+    if timestamp is None:
+        return None
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:
+        return None

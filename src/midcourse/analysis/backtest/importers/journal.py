@@ -1,0 +1,162 @@
+"""Our own journal: events as ``midcourse events --json`` and the HTTP API print them, or as a store gives them.
+
+A session is a recording; its rows are its calls and what people said. How it went is what people said of it: rated 4
+or 5 it is a success and 1 or 2 a failure; an intervention they called right met a failing run, one they called wrong a
+good one. Without such a word, one that completed undisturbed counts as a success and one that failed as a failure; one
+that was stopped or corrected on its way, cancelled, or has not ended, is unknown: nobody knows how it would have gone.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+
+from midcourse.analysis.backtest.importers.jsonl import Lines
+from midcourse.analysis.backtest.recordings import Outcome, Recorder, Recording, backwards
+from midcourse.core import events as ev
+from midcourse.core.events import Recorded, decode_record
+from midcourse.core.ids import Position
+from midcourse.core.policy_decision import INTERRUPTS
+from midcourse.errors import MidcourseError
+from midcourse.policy.run_activity import Begun, SteppedIn
+from midcourse.policy.signals.journal_reader import JournalReader
+
+SOURCE: Final = "midcourse"
+_FIRST: Final = 1
+
+
+class Sent(msgspec.Struct, gc=False):
+    """An event on the wire (``type``, ``version``, ``data``), or as a journal keeps it (``event``)."""
+
+    position: int
+    at: float
+    type: str = ""
+    version: int = 1
+    data: dict[str, msgspec.Raw] = {}
+    event: msgspec.Raw = msgspec.Raw(b"")
+
+
+_decoder = msgspec.json.Decoder(Sent)
+
+
+def is_event(line: dict[str, Any]) -> bool:
+    """Whether a line is an event."""
+    return "position" in line and "at" in line and ("event" in line or ("type" in line and "data" in line))
+
+
+def read(lines: Lines) -> Iterator[Recording]:
+    """Every session of a file: a new one begins where the positions do."""
+    session: list[Recorded] = []
+    number_of = 0
+    for number, line in lines:
+        event = _event(lines, number, line)
+        if event is None:
+            continue
+        if event.position == _FIRST and session:
+            number_of += 1
+            yield from _kept(lines, session, number_of)
+            session = []
+        session.append(event)
+    if session:
+        yield from _kept(lines, session, number_of + 1)
+
+
+def _event(lines: Lines, number: int, line: bytes) -> Recorded | None:
+    try:
+        sent = _decoder.decode(line)
+        if sent.type == "delta":  # a preview, which the event that follows holds as a whole
+            return None
+        event: object = sent.event if bytes(sent.event) else {"type": f"{sent.type}@{sent.version}", **sent.data}
+        record = decode_record(msgspec.json.encode({"at": sent.at, "event": event}))
+        return Recorded(Position(sent.position), record.at, record.event)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, MidcourseError) as error:
+        if b'"type":"delta"' not in line:
+            lines.left_out(number, error, "an event of a journal")
+        return None
+
+
+def _kept(lines: Lines, events: list[Recorded], number: int) -> Iterator[Recording]:
+    gaps = sum(one.position != before.position + 1 for before, one in pairwise(events))
+    run_id = lines.name if number == 1 else f"{lines.name}#{number}"
+    if gaps:
+        lines.tell(f"Session '{run_id}' misses events at {gaps} places: what it did there is not seen.")
+    recording = recording_of(events, run_id=run_id, tell=lines)
+    if recording is None:
+        lines.tell(
+            f"Session '{run_id}' has no call that has ended, of a model or a tool. It is left out.", None, len(events)
+        )
+    else:
+        yield recording
+
+
+def recording_of(
+    events: Iterable[Recorded], *, run_id: str, outcome: Outcome | None = None, tell: Lines | None = None
+) -> Recording | None:
+    """One session's events as a recording; None if no call of it has ended. ``outcome`` is what is known better."""
+    reader = JournalReader()
+    recorder: Recorder | None = None
+    end = _End()
+    agent = goal = ""
+    task_class = None
+    for event in events:
+        end.see(event.event)
+        if isinstance(event.event, ev.SessionCreated):
+            agent, goal = event.event.agent, event.event.goal
+            task_class = event.event.terms.task_class
+        for act in reader.read(event):
+            if recorder is None:
+                recorder = Recorder(act.goal if isinstance(act, Begun) else goal)
+            if not isinstance(act, SteppedIn):
+                recorder.told(act)
+            elif act.level in INTERRUPTS:
+                # What the policy of that day did is not for the one that is tried now to know.
+                recorder.interrupted()
+    if recorder is None or not recorder.count:
+        return None
+    if tell is not None:
+        tell.add(backwards(recorder, tell.file, run_id))
+    return recorder.done(
+        source=agent or SOURCE,
+        run_id=run_id,
+        task_key=goal,  # the same wish again, and a fork, are no other task
+        outcome=outcome or end.outcome,
+        task_class=task_class,
+        domain=agent,
+    )
+
+
+class _End:
+    """How a session went, as far as anybody can say."""
+
+    def __init__(self) -> None:
+        self._ended: Outcome = "unknown"
+        self._said: Outcome = "unknown"
+        self._is_disturbed = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """What people said; without that, how it ended if nobody had disturbed it."""
+        if self._said != "unknown":
+            return self._said
+        return "unknown" if self._is_disturbed and self._ended == "success" else self._ended
+
+    def see(self, event: ev.AnyEvent) -> None:
+        """One event more."""
+        match event:
+            case ev.SessionCompleted():
+                self._ended = "success"
+            case ev.SessionFailed():
+                self._ended = "failure"
+            case ev.SessionCancelled() | ev.SessionHalted() | ev.SessionResumed() | ev.TurnOpened():
+                self._ended = "unknown"
+            case ev.SessionRedirected():
+                self._is_disturbed = True
+            case ev.InterventionMade(decision=decision) if decision.level in INTERRUPTS:
+                self._is_disturbed = True
+            case ev.InterventionLabelled(verdict=verdict) if verdict != "unsure":
+                self._said = "failure" if verdict == "right" else "success"
+            case ev.SessionRated(score=score) if score != 3:
+                self._said = "success" if score > 3 else "failure"
+            case _:
+                pass

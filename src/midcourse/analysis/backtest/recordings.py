@@ -1,0 +1,246 @@
+"""A recorded run, in the words of monitors; and how one is put together from whatever was recorded.
+
+``steps`` says which row of the recording an act came from: that is what "a step" means in a backtest.
+"""
+
+from hashlib import blake2b
+from typing import Any, Final, Literal, cast
+
+import msgspec
+
+from midcourse.core.terms import TaskClass
+from midcourse.policy.run_activity import AnyAct, Begun, Called, Ended, Rested, Said, WentOn
+
+Outcome = Literal["success", "failure", "unknown"]
+LONGEST_GOAL: Final = 2000
+LONGEST_TEXT: Final = 500
+LONGEST_ARGUMENTS: Final = 200
+"""What is kept of a call: as much as the recordings hold that the risk was trained on, or it would see other runs."""
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One run. ``acts[i]`` belongs to row ``steps[i]`` of ``count``; runs of one ``task_key`` are of one task.
+
+    ``decisive_step`` is the row of the mistake that the run failed by, if somebody said which. ``interrupts`` are rows
+    at which somebody stopped the agent. ``task_class`` is what was declared, never what the run turned out to be.
+    ``seconds`` (without the time between turns) and ``cost`` are None where nobody measured them.
+    """
+
+    source: str
+    run_id: str
+    acts: tuple[AnyAct, ...]
+    steps: tuple[int, ...]
+    count: int
+    task_key: str = ""
+    goal: str = ""
+    outcome: Outcome = "unknown"
+    decisive_step: int | None = None
+    interrupts: tuple[int, ...] = ()
+    task_class: TaskClass | None = None
+    model: str = ""
+    domain: str = ""
+    seconds: float | None = None
+    cost: float | None = None
+    has_tokens: bool = False
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether anything in it has a time."""
+        return self.seconds is not None
+
+    @property
+    def has_cost(self) -> bool:
+        """Whether anything in it has a price."""
+        return self.cost is not None
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something in a file that a reader should know of. ``left_out`` counts the lines, or spans, that were not used."""
+
+    file: str
+    sentence: str
+    line: int | None = None
+    left_out: int = 0
+
+    def __str__(self) -> str:
+        """Where, and what."""
+        return f"{self.file}{f', line {self.line}' if self.line is not None else ''}: {self.sentence}"
+
+
+class Recorder:
+    """Puts one recording together, row by row, in the order in which the rows became known."""
+
+    def __init__(self, goal: str) -> None:
+        self.goal = goal[:LONGEST_GOAL]
+        self.acts: list[AnyAct] = []
+        self.steps: list[int] = []
+        self.count = 0
+        self.interrupts: list[int] = []
+        self.seconds: float | None = None
+        self.cost: float | None = None
+        self.has_tokens = False
+        self.backwards = 0
+        """How often the clock went back."""
+        self._last: float | None = None
+        self._rests = False
+
+    def begin(self, at: float | None = None) -> None:
+        """The first turn begins."""
+        self.told(Begun(goal=self.goal, at=at))
+
+    def called(self, act: Called) -> None:
+        """A row: a call of a model or a tool."""
+        if act.at is not None:
+            self._pass(act.at)
+        if act.cost is not None:
+            self.cost = (self.cost or 0.0) + act.cost
+        if act.tokens_in is not None or act.tokens_out is not None:
+            self.has_tokens = True
+        self.acts.append(act)
+        self.steps.append(self.count)
+        self.count += 1
+
+    def said(self, text: str, at: float | None = None, *, by: str = "user", new_turn: bool = False) -> None:
+        """A row: a person spoke. ``new_turn``: the agent was done with the turn before, and had waited since."""
+        if new_turn and self.count and not isinstance(self.acts[-1], Said):
+            begins = f"{self.goal}\n{text}" if text and text != self.goal else self.goal
+            self.told(Ended(outcome="completed", at=self._last))
+            self.told(Begun(goal=begins[:LONGEST_GOAL], at=at))
+        self.told(Said(text=text, at=at, by=by))
+
+    def told(self, act: AnyAct) -> None:
+        """Any act. A call, and what somebody says, is a row; all else belongs to the row that comes next."""
+        if isinstance(act, Called):
+            self.called(act)
+            return
+        if act.at is not None:
+            self._pass(act.at)
+        self._rests = isinstance(act, Ended | Rested) or (self._rests and not isinstance(act, Begun | WentOn))
+        self.acts.append(act)
+        self.steps.append(self.count)
+        if isinstance(act, Said):
+            self.count += 1
+
+    def interrupted(self) -> None:
+        """A person, or a policy, stopped the agent at the row that was written last."""
+        self.interrupts.append(max(0, self.count - 1))
+
+    def _pass(self, at: float) -> None:
+        passed = 0.0 if self._last is None else at - self._last
+        if passed < 0:
+            self.backwards += 1
+        self.seconds = (self.seconds or 0.0) + (0.0 if self._rests else max(0.0, passed))
+        self._last = at
+
+    def done(
+        self,
+        *,
+        source: str,
+        run_id: str,
+        task_key: str = "",
+        outcome: Outcome = "unknown",
+        decisive_step: int | None = None,
+        task_class: TaskClass | None = None,
+        model: str = "",
+        domain: str = "",
+    ) -> Recording:
+        """The recording."""
+        last = max(0, self.count - 1)
+        if self.steps and self.steps[-1] > last:  # what was told after the last row belongs to it
+            self.steps = [min(step, last) for step in self.steps]
+        return Recording(
+            source=source,
+            run_id=run_id,
+            task_key=task_key or run_id,
+            goal=self.goal,
+            outcome=outcome,
+            decisive_step=decisive_step,
+            acts=tuple(self.acts),
+            steps=tuple(self.steps),
+            count=self.count,
+            interrupts=tuple(self.interrupts),
+            task_class=task_class,
+            model=model,
+            domain=domain,
+            seconds=self.seconds,
+            cost=self.cost,
+            has_tokens=self.has_tokens,
+        )
+
+
+class Prices:
+    """Dollars from tokens, by the price list of genai-prices. What it does not know costs None, and is remembered."""
+
+    def __init__(self) -> None:
+        self.unknown: set[str] = set()
+        self.is_missing = False
+        """Whether there is no price list here at all."""
+
+    def of(
+        self, model: str, *, tokens_in: int, tokens_out: int, cached: int = 0, written: int = 0, provider: str = ""
+    ) -> float | None:
+        """The price of a request; ``tokens_in`` counts those ``cached`` and ``written`` to a cache, too."""
+        try:
+            from genai_prices import Usage, calc_price
+        except ImportError:
+            self.is_missing = True
+            return None
+        if not model or model in self.unknown:
+            return None
+        usage = Usage(
+            input_tokens=tokens_in, output_tokens=tokens_out, cache_read_tokens=cached, cache_write_tokens=written
+        )
+        try:
+            return float(calc_price(usage, model, provider_id=provider or None).total_price)
+        except (LookupError, ValueError):
+            if provider:  # its name is not always the price list's
+                return self.of(model, tokens_in=tokens_in, tokens_out=tokens_out, cached=cached, written=written)
+            self.unknown.add(model)
+            return None
+
+    def notice(self, file: str) -> Notice | None:
+        """What could not be priced, if there was anything."""
+        if self.is_missing:
+            return Notice(
+                file=file,
+                sentence="No price list is installed: no cost is known. To have one: pip install 'midcourse[backtest]'",
+            )
+        if not self.unknown:
+            return None
+        names = ", ".join(sorted(self.unknown))
+        return Notice(file=file, sentence=f"Nobody knows the price of {names}: the cost of these requests is unknown.")
+
+
+def backwards(recorder: Recorder, file: str, run_id: str, line: int | None = None) -> Notice | None:
+    """What to tell of a clock that went back."""
+    if not recorder.backwards:
+        return None
+    times = "once" if recorder.backwards == 1 else f"{recorder.backwards} times"
+    return Notice(
+        file=file,
+        line=line,
+        sentence=f"The clock of run '{run_id}' goes back {times}: no time is counted there.",
+    )
+
+
+def recorded_arguments(given: object) -> tuple[str, str]:
+    """The beginning of a call's arguments; and what stands for all of them, where they are longer."""
+    text = given if isinstance(given, str) else msgspec.json.encode(given, enc_hook=str).decode(errors="replace")
+    if len(text) <= LONGEST_ARGUMENTS:
+        return text, ""
+    return text[:LONGEST_ARGUMENTS], blake2b(text.encode(errors="replace"), digest_size=8).hexdigest()
+
+
+def texts(value: Any) -> str:
+    """The text in what messages hold: a string, a part with text or content, or a list of these."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        parts = cast("list[Any]", value)
+        return "\n".join(filter(None, map(texts, parts)))
+    if isinstance(value, dict):
+        part = cast("dict[str, Any]", value)
+        for name in ("text", "content", "parts", "message"):
+            if name in part:
+                return texts(part[name])
+    return ""

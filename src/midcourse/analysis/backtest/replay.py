@@ -1,0 +1,141 @@
+"""One recorded run, as a policy would have seen it live: what it would have done first, and what that had saved.
+
+Acts are shown one by one. Where the recording has a clock, the policy is also asked at each moment at which time alone
+could have made it step in, so that it does when it would have. After the first interruption nothing counts: what the
+agent would have done then, nobody recorded.
+"""
+
+from collections.abc import Set as AbstractSet
+from itertools import islice
+from typing import Protocol
+
+import msgspec
+
+from midcourse.analysis.backtest.recordings import Outcome, Recording
+from midcourse.core.policy_decision import INTERRUPTS, Decision
+from midcourse.core.terms import TaskClass
+from midcourse.policy.run_activity import AnyAct, Begun, Called, Ended, Rested, WentOn
+
+
+class Watching(Protocol):
+    """What a replay needs of an oversight."""
+
+    def see(self, act: AnyAct, /) -> Decision | None:
+        """What to do, now that this has happened; None: nothing."""
+        ...
+
+    def look(self, now: float, /) -> Decision | None:
+        """What to do, now that it is so late."""
+        ...
+
+    def due(self) -> float | None:
+        """When to look next, if nothing happens before."""
+        ...
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one run.
+
+    ``stopped_at_step`` is the last row that happened; None: it was left alone. ``steps_saved``, ``minutes_saved`` and
+    ``dollars_saved`` came after it; None where nobody measured. ``warnings`` were told to people before that.
+    """
+
+    run_id: str
+    source: str
+    task_key: str
+    outcome: Outcome
+    steps: int
+    stopped_at_step: int | None = None
+    level: str = ""
+    decision: Decision | None = None
+    warnings: int = 0
+    steps_saved: int = 0
+    minutes: float | None = None
+    minutes_saved: float | None = None
+    dollars: float | None = None
+    dollars_saved: float | None = None
+    decisive_step: int | None = None
+    task_class: TaskClass | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the run was interrupted."""
+        return self.stopped_at_step is not None
+
+
+def replay(recording: Recording, monitor: Watching, *, interrupts: AbstractSet[str] = INTERRUPTS) -> Verdict:
+    """Show a run to an oversight that has seen nothing yet. Decisions of a level in ``interrupts`` end it."""
+    see, look, due = monitor.see, monitor.look, monitor.due
+    warnings = 0
+    now: float | None = None
+    idle = False
+    for index, act in enumerate(recording.acts):
+        at = act.at
+        if at is not None:
+            # Between two turns nothing runs that could be interrupted.
+            next_look = None if idle else due()
+            while next_look is not None and next_look < at:
+                decision = look(next_look)
+                if decision is not None:
+                    if decision.level in interrupts:
+                        return _stopped(recording, index, next_look, decision, warnings)
+                    warnings += decision.level != "none"
+                later = due()
+                # It has nothing new to look for: asking again would go on for ever.
+                next_look = later if later is not None and later > next_look else None
+            now = at
+        decision = see(act)
+        if decision is not None:
+            if decision.level in interrupts:
+                return _stopped(recording, index, now, decision, warnings)
+            warnings += decision.level != "none"
+        idle = isinstance(act, Ended) or (idle and not isinstance(act, Begun))
+    return _verdict(recording, warnings)
+
+
+def _verdict(recording: Recording, warnings: int) -> Verdict:
+    return Verdict(
+        run_id=recording.run_id,
+        source=recording.source,
+        task_key=recording.task_key,
+        outcome=recording.outcome,
+        steps=recording.count,
+        warnings=warnings,
+        minutes=None if recording.seconds is None else recording.seconds / 60,
+        minutes_saved=None if recording.seconds is None else 0.0,
+        dollars=recording.cost,
+        dollars_saved=None if recording.cost is None else 0.0,
+        decisive_step=recording.decisive_step,
+        task_class=recording.task_class,
+    )
+
+
+def _stopped(recording: Recording, index: int, now: float | None, decision: Decision, warnings: int) -> Verdict:
+    # What was in flight when time alone made it step in is let finish: that row has happened, too.
+    step = recording.steps[index]
+    seconds, dollars = _after(recording, index, now)
+    return msgspec.structs.replace(
+        _verdict(recording, warnings),
+        stopped_at_step=step,
+        level=decision.level,
+        decision=decision,
+        steps_saved=recording.count - step - 1,
+        minutes_saved=None if recording.seconds is None else seconds / 60,
+        dollars_saved=None if recording.cost is None else dollars,
+    )
+
+
+def _after(recording: Recording, index: int, now: float | None) -> tuple[float, float]:
+    """Working seconds and dollars of a run after ``now``, when ``acts[index]`` was shown or was about to be."""
+    seconds = dollars = 0.0
+    rests = index > 0 and isinstance(recording.acts[index - 1], Ended | Rested)
+    step = recording.steps[index]
+    for act, of in zip(islice(recording.acts, index, None), islice(recording.steps, index, None), strict=True):
+        if of > step and isinstance(act, Called) and act.cost is not None:
+            dollars += act.cost
+        if act.at is not None:
+            if now is not None and not rests:
+                seconds += max(0.0, act.at - now)
+            now = act.at
+        rests = isinstance(act, Ended | Rested) or (rests and not isinstance(act, Begun | WentOn))
+    return seconds, dollars

@@ -1,0 +1,106 @@
+"""The runs that a store has recorded, read one after the other, newest first, as long as there is time for it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from midcourse.analysis.backtest import Recording, recording_of
+from midcourse.core.ids import SessionId
+from midcourse.errors import Damaged, SessionNotFound
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import HeadQuery, Store, every_head
+from midcourse.runtime.session_loader import every_event
+
+USUAL: Final = 500
+"""Runs that are taken, unless somebody says otherwise."""
+MOST: Final = 2_000
+"""That are taken at most."""
+READING: Final = 20.0
+"""Seconds that sessions are read for; what is older is left out, and that is said."""
+
+
+@dataclass
+class Going:
+    """How far a trial has come, for whoever waits."""
+
+    phase: str = "waiting"
+    done: int = 0
+    of: int | None = None
+
+    def begin(self, phase: str, of: int | None = None) -> None:
+        """The next part of it begins."""
+        self.phase, self.done, self.of = phase, 0, of
+
+    def step(self) -> None:
+        """One run more."""
+        self.done += 1
+
+
+class Runs(msgspec.Struct, frozen=True, kw_only=True):
+    """Recorded runs, newest first, when the oldest and the newest began, and what was left out."""
+
+    recordings: tuple[Recording, ...]
+    since: float | None
+    until: float | None
+    notes: tuple[str, ...]
+
+
+async def read_runs(
+    store: Store,
+    clock: Clock,
+    going: Going,
+    *,
+    tenant: str | None = None,
+    since: float = 0.0,
+    most: int = USUAL,
+    seconds: float = READING,
+) -> Runs:
+    """The newest runs of a store in which a call has ended, of a tenant (None: of all), that began since a time."""
+    going.begin("reading")
+    found: list[Recording] = []
+    began: list[float] = []
+    notes: list[str] = []
+    idle, damaged, until = 0, list[SessionId](), clock.monotonic() + seconds
+    async for head in every_head(store, HeadQuery(tenant=tenant)):
+        if head.created_at < since:
+            break
+        if len(found) >= most:
+            notes.append(f"Only the newest {most:,} runs were tried.")
+            break
+        if clock.monotonic() > until:
+            notes.append(f"Reading took longer than {seconds:g} s: only the newest {len(found):,} runs were tried.")
+            break
+        try:
+            recording = recording_of([one async for one in every_event(store, head.id)], run_id=head.id)
+        except Damaged:
+            damaged.append(head.id)
+            continue
+        except SessionNotFound:  # erased since it was listed
+            continue
+        if recording is None:
+            idle += 1
+            continue
+        found.append(recording)
+        began.append(head.created_at)
+        going.step()
+    if idle:
+        whose = f"{_count(idle, 'session')} {'has' if idle == 1 else 'have'}"
+        notes.append(f"{whose} no call that has ended, of a model or a tool, and {_were(idle)} left out.")
+    if damaged:
+        named = ", ".join(damaged[:5])
+        notes.append(f"{_count(len(damaged), 'session')} cannot be read, and {_were(len(damaged))} left out: {named}.")
+    return Runs(
+        recordings=tuple(found),
+        since=min(began, default=None),
+        until=max(began, default=None),
+        notes=tuple(notes),
+    )
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
+
+
+def _were(number: int) -> str:
+    return "is" if number == 1 else "are"

@@ -1,0 +1,174 @@
+"""Trials in a process of their own, at a lower priority: what computes for seconds holds nobody's stop up.
+
+The process reads its job from stdin, writes a line for each part of it that is done, and then what came of it. It is
+killed when whoever waits for it stops waiting, or when it takes too long.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, BinaryIO, Final, TypeVar
+
+import msgspec
+
+from midcourse.analysis.reports.recorded_runs import Going, Runs
+from midcourse.analysis.reports.trials import Proposed, Trial, propose, tried
+from midcourse.errors import InvalidInput, Refused
+from midcourse.policy.document import Policy
+from midcourse.policy.yaml_writer import from_document, to_document
+
+COMMAND: Final = (sys.executable, "-m", "midcourse.analysis.reports.trial_process")
+SECONDS: Final = 60.0
+"""After which it is given up."""
+_LOWER: Final = 10
+"""How much others go before it."""
+_TOLD: Final = 50
+"""Lines about each part."""
+_LONGEST: Final = 64 * 1024 * 1024
+"""Bytes of the longest line."""
+T = TypeVar("T")
+
+
+class _Try(msgspec.Struct, tag="try"):
+    runs: Runs
+    policies: Sequence[Any]
+
+
+class _Calibrate(msgspec.Struct, tag="calibrate"):
+    runs: Runs
+    policy: Any
+    false_stops: float
+
+
+class _Told(msgspec.Struct, tag="told"):
+    phase: str
+    done: int
+    of: int | None
+
+
+class _Refused(msgspec.Struct, tag="refused"):
+    message: str
+    code: str
+    field: str = ""
+
+
+class _Done(msgspec.Struct, tag="done"):
+    result: msgspec.Raw
+
+
+_jobs = msgspec.json.Decoder(_Try | _Calibrate)
+_lines = msgspec.json.Decoder(_Told | _Refused | _Done)
+
+
+# ---- whoever waits
+
+
+async def try_policies(runs: Runs, policies: Sequence[Policy], going: Going, *, seconds: float = SECONDS) -> Trial:
+    """What these policies would have done. The first is the one that is asked about.
+
+    Raises:
+        InvalidInput: two different policies have one name and version; or there is no run.
+        Refused: ``too_many_runs``: it takes too long.
+    """
+    job = _Try(runs, [to_document(one) for one in policies])
+    return await _computed(job, Trial, going, seconds)
+
+
+async def calibrate(
+    runs: Runs, policy: Policy, going: Going, *, false_stops: float, seconds: float = SECONDS
+) -> Proposed:
+    """Thresholds that are as early as these runs allow.
+
+    Raises:
+        InvalidInput: ``too_few_runs``.
+        Refused: ``too_many_runs``: it takes too long.
+    """
+    return await _computed(_Calibrate(runs, to_document(policy), false_stops), Proposed, going, seconds)
+
+
+async def _computed(job: "_Try | _Calibrate", kind: type[T], going: Going, seconds: float) -> T:
+    content = msgspec.json.encode(job)
+    try:
+        async with asyncio.timeout(seconds):
+            return msgspec.json.decode(await _result(content, going), type=kind)
+    except TimeoutError as error:
+        raise Refused(
+            f"These runs take longer than {seconds:g} s to try. Nothing was changed; take fewer with `limit`, or those "
+            "since a later time.",
+            code="too_many_runs",
+        ) from error
+
+
+async def _result(content: bytes, going: Going) -> msgspec.Raw:
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=_LONGEST,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)},
+    )
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(ConnectionError):  # it ended before it had read all: its exit says so
+            process.stdin.write(content)
+            await process.stdin.drain()
+            process.stdin.close()
+        while line := await process.stdout.readline():
+            told = _lines.decode(line)
+            if isinstance(told, _Done):
+                return told.result
+            if isinstance(told, _Refused):
+                raise InvalidInput(told.message, code=told.code, **({"field": told.field} if told.field else {}))
+            going.phase, going.done, going.of = told.phase, told.done, told.of
+        raise RuntimeError(f"the process for trials ended without a result ({await process.wait()})")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await asyncio.shield(process.wait())
+
+
+# ---- the process itself
+
+
+class _Telling(Going):
+    """Tells of some of its steps, and always of the first."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        super().__init__()
+        self._out = out
+
+    def step(self) -> None:
+        super().step()
+        if (self.done - 1) % max(1, (self.of or 0) // _TOLD) == 0:
+            _tell(self._out, _Told(self.phase, self.done, self.of))
+
+
+def _tell(out: BinaryIO, line: "_Told | _Refused | _Done") -> None:
+    out.write(msgspec.json.encode(line) + b"\n")
+    out.flush()
+
+
+def work(job: bytes, out: BinaryIO) -> None:
+    """Do what a job says, and write what comes of it."""
+    going = _Telling(out)
+    wanted = _jobs.decode(job)
+    try:
+        if isinstance(wanted, _Try):
+            result = msgspec.json.encode(tried(wanted.runs, [from_document(one) for one in wanted.policies], going))
+        else:
+            policy = from_document(wanted.policy)
+            result = msgspec.json.encode(propose(wanted.runs, policy, going, wanted.false_stops))
+    except InvalidInput as error:
+        _tell(out, _Refused(error.message, error.code, str(error.fields.get("field", ""))))
+    else:
+        _tell(out, _Done(msgspec.Raw(result)))
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(OSError):
+        os.nice(_LOWER)
+    with contextlib.suppress(BrokenPipeError):  # nobody waits any more
+        work(sys.stdin.buffer.read(), sys.stdout.buffer)

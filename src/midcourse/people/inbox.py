@@ -1,0 +1,289 @@
+"""The inbox of people over all sessions: what lists have of open asks, and beside it who took what and stands in.
+
+Two shelves hold what no journal knows. ``inbox``: who took which ask (``taken/``), who hands over to whom (``over/``),
+how each person answered lately (``answer/``). ``telling``: what people were told of an ask (``told/``); only the server
+whose turn it is writes that, with what it tells (see ``people/outbox.py``). Sessions and people carry their tenant in
+their names, and so does every key.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from msgspec.structs import replace
+
+from midcourse.core.asks import GO_ON, NEED_APPROVAL, is_yes
+from midcourse.core.audit import AuditEntry
+from midcourse.core.codec import Value, decode
+from midcourse.core.ids import AskId, SessionId, is_review_step
+from midcourse.core.session import LIVE, Status
+from midcourse.core.tenants import tenant_of
+from midcourse.errors import MidcourseError, Refused, SessionNotFound
+from midcourse.people.inbox_rules import (
+    MOST_KEPT,
+    Answered,
+    HandOver,
+    InboxAsk,
+    Notified,
+    Taken,
+    answer_seconds,
+    approvals,
+    by_deadline,
+    owner_of,
+)
+from midcourse.policy.document import Policy
+from midcourse.policy.profiles import BUILT_IN, STANDARD
+from midcourse.policy.versions import load as load_policy
+from midcourse.ports.clock import Clock
+from midcourse.ports.sender import check_people_send
+from midcourse.ports.shelves import readable
+from midcourse.ports.store import AskHead, Head, HeadQuery, Store, every_head
+from midcourse.runtime.audit_log import audit_page_before
+
+T = TypeVar("T")
+SHELF: Final = "inbox"
+TELLING: Final = "telling"
+TOLD: Final = "told/"
+TAKEN: Final = "taken/"
+_OVER: Final = "over/"
+_ANSWER: Final = "answer/"
+_LAST: Final = "\U0010ffff"
+_PAGE: Final = 1000
+_NAMELESS: Final = ("", "none")
+_LIVE: Final = tuple(sorted(status.value for status in LIVE))
+
+
+class _Rules(NamedTuple):
+    """What a policy says of the asks of its sessions."""
+
+    target: float
+    tired_after: int
+
+
+def _rules(policy: Policy) -> _Rules:
+    return _Rules(float(policy.response_target), policy.restraint.approvals_in_a_row)
+
+
+class PeopleInbox:
+    """The open asks of a store, and what people do with them."""
+
+    def __init__(self, store: Store, clock: Clock, *, policy: str = "") -> None:
+        """``policy`` is that of sessions that name none; empty: ``standard``."""
+        self._store = store
+        self._clock = clock
+        self._default = policy
+        self._rules: dict[str, _Rules] = {}
+        self.unreadable: set[tuple[str, str]] = set()
+        """Shelf and key of what was found damaged."""
+
+    async def asks(self, tenant: str | None = None) -> list[InboxAsk]:
+        """What is asked in all live sessions of a tenant (None: of all tenants), the most urgent first."""
+        asking = HeadQuery(statuses=_LIVE, tenant=tenant, asking=True)
+        heads = [head async for head in every_head(self._store, asking)]
+        if not heads:
+            return []
+        now = self._clock.now()
+        told = await self._records(TELLING, TOLD, Notified)
+        taken = await self._records(SHELF, TAKEN, Taken)
+        overs = {one.name: one for one in (await self._records(SHELF, _OVER, HandOver)).values()}
+        rules = {name: await self._rules_of(name) for name in {head.policy for head in heads}}
+        return by_deadline(
+            _ask(head, ask, rules[head.policy], told, taken, overs, now) for head in heads for ask in head.open_asks
+        )
+
+    async def running(self, tenant: str | None = None) -> int:
+        """How many sessions run."""
+        running = HeadQuery(statuses=(Status.RUNNING.value,), tenant=tenant)
+        return len([head async for head in every_head(self._store, running)])
+
+    async def own(self, session_id: SessionId, ask: str, owner: str, *, by: str, role: str = "") -> InboxAsk:
+        """Give an open ask to ``owner``, and return it. A later word counts.
+
+        Raises:
+            SessionNotFound: no such session.
+            Refused: ``ask_not_found``: it is not open.
+        """
+        await check_people_send(self._store, "take an ask")
+        head = (await self._store.head(session_id)).head
+        if all(one.id != ask for one in head.open_asks):
+            raise Refused(
+                f"Session '{session_id}' has no open ask '{ask[:100]}'. Look at the inbox again.",
+                code="ask_not_found",
+                session_id=session_id,
+            )
+        now = self._clock.now()
+        record = Taken(owner=owner, at=now, by=by)
+        entry = _entry("inbox.own", by, role, f"{ask} to {owner}", now, session=session_id)
+        await self._store.shelve(SHELF, {f"{TAKEN}{session_id}/{ask}": msgspec.json.encode(record)}, audit=(entry,))
+        for one in await self.asks(tenant_of(session_id)):
+            if (one.session, one.ask) == (session_id, ask):
+                return one
+        raise Refused(
+            f"'{ask}' of session '{session_id}' was closed meanwhile.", code="ask_not_found", session_id=session_id
+        )
+
+    async def hand_over(
+        self, to: str, seconds: float, *, by: str, role: str = "", people: Collection[str] = ()
+    ) -> HandOver:
+        """What is asked of ``by`` is asked of ``to`` for so long, then of ``by`` again. 0 seconds: at once.
+
+        ``people`` are names that somebody has here, whether or not they have acted. Any other is taken with a warning.
+        """
+        await check_people_send(self._store, "hand asks over")
+        now = self._clock.now()
+        made = HandOver(name=by, to=to, at=now, until=now + seconds)
+        items: dict[str, bytes | None] = {_over(by): msgspec.json.encode(made) if seconds else None}
+        back = (await self._records(SHELF, _over(to), HandOver)).get("")
+        if back is not None and back.to == by:
+            items[_over(to)] = None  # whoever is handed to has the watch again
+        detail = f"to {to} for {seconds:g} s" if seconds else "ended"
+        entry = _entry("inbox.hand_over", by, role, detail, now, tenant=tenant_of(by))
+        is_known = not seconds or to in people or await self._has_acted(to)
+        await self._store.shelve(SHELF, items, audit=(entry,))
+        return made if is_known else replace(made, warning=f"Nobody called '{to}' has acted here so far.")
+
+    async def _has_acted(self, name: str) -> bool:
+        """Whether somebody of that name did, or was given, anything here lately."""
+        prefix = f"{_ANSWER}{_quoted(name)}/"
+        if await self._store.shelf_keys(SHELF, first=prefix, last=prefix + _LAST):
+            return True
+        taken = (await self._records(SHELF, TAKEN, Taken)).values()
+        overs = (await self._records(SHELF, _OVER, HandOver)).values()
+        if any(name in (one.owner, one.by) for one in taken) or any(one.name == name for one in overs):
+            return True
+        entries, _ = await audit_page_before(self._store, 0, 1, lambda entry: entry.by == name)
+        heads = await self._store.heads(HeadQuery(tenant=tenant_of(name) or None, limit=_PAGE))
+        return bool(entries) or any(head.by == name for head in heads)
+
+    async def note_answer(self, ask: AskHead, *, session_id: str, by: str, approved: bool) -> None:
+        """Keep for a while that somebody answered an ask that wants a yes or a no."""
+        prefix = f"{_ANSWER}{_quoted(by)}/"
+        earlier = await self._records(SHELF, prefix, Answered)
+        now = self._clock.now()
+        made = Answered(at=now, took=answer_seconds(ask.opened_at, list(earlier.values()), now), approved=approved)
+        items: dict[str, bytes | None] = {
+            f"{prefix}{int(now * 1000):015d}/{session_id}/{ask.id}": msgspec.json.encode(made)
+        }
+        items |= {f"{prefix}{key}": None for key in sorted(earlier)[: -MOST_KEPT + 1]}
+        await self._store.shelve(SHELF, items)
+
+    async def approvals(self, by: str) -> tuple[int, int]:
+        """How many approvals in a row somebody gave lately, and how many of the last of them were quick."""
+        found = await self._records(SHELF, f"{_ANSWER}{_quoted(by)}/", Answered)
+        return approvals([found[key] for key in sorted(found)], self._clock.now())
+
+    async def tidy(self, gone: set[str]) -> None:
+        """Forget who took asks that are no longer open."""
+        keys = await self._store.shelf_keys(SHELF, first=TAKEN, last=TAKEN + _LAST)
+        items: dict[str, bytes | None] = {key: None for key in keys if key.removeprefix(TAKEN) in gone}
+        if items:
+            await self._store.shelve(SHELF, items)
+
+    async def notified(self) -> dict[str, Notified]:
+        """What people were told, by ``session/ask``."""
+        return await self._records(TELLING, TOLD, Notified)
+
+    async def _rules_of(self, name: str) -> "_Rules":
+        if name not in self._rules:
+            try:
+                self._rules[name] = _rules(await self._policy(name))
+            except MidcourseError:  # it cannot be read now: an ask without any target would wait for ever
+                return _rules(STANDARD)
+        return self._rules[name]
+
+    async def _policy(self, name: str) -> Policy:
+        wanted = self._default if name in _NAMELESS else name
+        built_in = BUILT_IN.get(wanted.partition("@")[0])
+        if wanted in _NAMELESS:
+            return STANDARD
+        if built_in is not None and built_in.id == wanted:
+            return built_in
+        return await load_policy(self._store, wanted)
+
+    async def _records(self, shelf: str, prefix: str, kind: type[T]) -> dict[str, T]:
+        """What lies below a prefix, without it. What a later Midcourse wrote is left out, and what is damaged."""
+        rows, damaged = await readable(self._store, shelf, first=prefix, last=prefix + _LAST)
+        self.unreadable |= {(shelf, key) for key in damaged}
+        return {key.removeprefix(prefix): one for key, content in rows if (one := _read(content, kind)) is not None}
+
+
+def wants_yes(ask: AskHead) -> bool:
+    """Whether an ask is one that people approve or refuse."""
+    return ask.reason == NEED_APPROVAL or is_review_step(ask.step)
+
+
+def approves(ask: AskHead, answer: Value) -> bool:
+    """Whether an answer lets the agent do what it wants."""
+    said = decode(answer.raw)
+    goes_on = isinstance(said, str) and said.strip().lower() in (GO_ON, "resume", "continue")
+    return is_yes(answer) or (goes_on and is_review_step(ask.step))
+
+
+async def open_ask(store: Store, session_id: SessionId, ask: str | None) -> AskHead | None:
+    """The open ask of that name, or the only one there is; None: there is none, or it is not clear which."""
+    try:
+        asks = (await store.head(session_id)).head.open_asks
+    except SessionNotFound:
+        return None
+    found = [one for one in asks if ask in (None, one.id)]
+    return found[0] if len(found) == 1 else None
+
+
+def _ask(
+    head: Head,
+    ask: AskHead,
+    rules: _Rules,
+    told: Mapping[str, Notified],
+    taken: Mapping[str, Taken],
+    overs: Mapping[str, HandOver],
+    now: float,
+) -> InboxAsk:
+    key = f"{head.id}/{ask.id}"
+    said = told.get(key)
+    owner, since = owner_of(head.by, taken.get(key), overs, now)
+    return InboxAsk(
+        session=head.id,
+        ask=AskId(ask.id),
+        agent=head.agent,
+        goal=head.goal,
+        tenant=tenant_of(head.id),
+        reason=ask.reason,
+        prompt=ask.prompt,
+        tool=ask.tool,
+        step=ask.step,
+        opened_at=ask.opened_at,
+        deadline=ask.deadline,
+        respond_by=ask.opened_at + rules.target,
+        owner=owner,
+        owned_since=None if since is None else max(since, ask.opened_at),
+        reminded_at=None if said is None else said.reminded_at,
+        escalated_at=None if said is None else said.escalated_at,
+        escalated_to="" if said is None else said.escalated_to,
+        is_review=is_review_step(ask.step),
+        session_status=head.status,
+        arguments=ask.arguments,
+        why=ask.why,
+        tired_after=rules.tired_after,
+    )
+
+
+def _entry(
+    action: str, by: str, role: str, detail: str, at: float, *, session: str = "", tenant: str = ""
+) -> AuditEntry:
+    return AuditEntry(session=SessionId(session), by=by, role=role, action=action, detail=detail, at=at, tenant=tenant)
+
+
+def _over(name: str) -> str:
+    return f"{_OVER}{_quoted(name)}"
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="~@")
+
+
+def _read(content: bytes, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

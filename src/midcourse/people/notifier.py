@@ -1,0 +1,374 @@
+"""Tells people, and their programs, what they are asked: reminders, escalations, and what webhooks are sent.
+
+One look decides what is to be told, and writes it down together with what is to be sent, in one transaction; only then
+is anything sent. A server that dies in between goes on from what was written. Of several servers over one store one
+looks at a time (see ``claiming``).
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+from msgspec.structs import replace
+
+from midcourse.analysis.reports.review import proposals
+from midcourse.core.ids import SessionId
+from midcourse.core.policy_decision import Alarm
+from midcourse.core.session import ENDED
+from midcourse.core.switches import Switch
+from midcourse.core.tenants import tenant_of
+from midcourse.errors import Damaged, MidcourseError, SessionNotFound
+from midcourse.people.inbox import TELLING, TOLD, PeopleInbox
+from midcourse.people.inbox_rules import OPERATORS, InboxAsk, Notified, notification_due
+from midcourse.people.leader_lease import LeaderLease
+from midcourse.people.outbox import WEBHOOKS, Outbox, forget_session
+from midcourse.people.webhook_sender import Sender
+from midcourse.people.webhooks import TEXT_LIMIT, Delivery, Webhook, delivery
+from midcourse.policy.intervention_shelf import intervention_times, read_alarms
+from midcourse.policy.profiles import STANDARD
+from midcourse.policy.restraint import batches
+from midcourse.ports.clock import Clock
+from midcourse.ports.shelves import readable
+from midcourse.ports.store import Head, Store
+
+log = logging.getLogger("midcourse.server")
+EVERY: Final = 1.0
+"""Seconds between two looks: how late an ask may be told."""
+AGAIN: Final = 10.0
+"""Seconds after which a look that failed is tried again."""
+SELDOM: Final = 30.0
+"""Seconds between two looks at alarms and proposals, which nobody waits for."""
+TIDIED: Final = 3600.0
+_DAY: Final = 86_400.0
+_MOST: Final = 20
+"""Sessions that a batch of alarms names."""
+_SEEN: Final = "seen/"
+"""What of alarms, proposals and switches was told."""
+_SWITCH: Final = ("kill_switch.thrown", "kill_switch.lifted")
+Switches = Callable[[], Awaitable[Sequence[Switch]]]
+
+
+class Notifier:
+    """What one server tells."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        turn: LeaderLease,
+        *,
+        policy: str = "",
+        escalate_to: str = OPERATORS,
+        switches: Switches | None = None,
+        root_path: str = "",
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._turn = turn
+        self._escalate_to = escalate_to
+        self._switches = switches
+        self._root = root_path
+        self._people_inbox = PeopleInbox(store, clock, policy=policy)
+        self._outbox = Outbox(store)
+        self.sender = Sender(self._outbox, clock)
+        self._looked_at = self._tidied_at = float("-inf")
+        self._said: set[str] = set()
+
+    async def run_once(self) -> None:
+        """Tell what is to be told now, and begin to send what is due. Writes nothing if there is nothing."""
+        known = await self._outbox.webhooks()
+        webhooks = [one for one in known if one.gone_at is None]
+        asks = {ask.key: ask for ask in await self._people_inbox.asks()}
+        told = await self._people_inbox.notified()
+        items: dict[str, bytes | None] = {}
+        rows: list[Delivery] = []
+        for ask in asks.values():
+            self._notify_of_ask(ask, told.get(ask.key), webhooks, items, rows)
+        await self._notify_closed([key for key in told if key not in asks], webhooks, items, rows)
+        if webhooks and self._clock.now() - self._looked_at >= SELDOM:
+            await self._notify_rare(webhooks, items, rows)
+        if self._switches is not None and any(hook.wants(one) for hook in webhooks for one in _SWITCH):
+            await self._apart(self._notify_switches(self._switches, webhooks, items, rows))
+        if items and await self._turn.acquire():
+            await self._outbox.put(rows, items)
+            await self._forget_erased({row.session for row in rows})
+        # What a webhook was told that cannot be read is not sent, and not given up.
+        waiting = [
+            row for row in await self._outbox.waiting() if (WEBHOOKS, row.webhook) not in self._outbox.unreadable
+        ]
+        if any(row.next_at <= self._clock.now() for row in waiting) and await self._turn.acquire():
+            self.sender.send_due(waiting, known)
+        await self._tidy({key for key in told if key not in asks})
+        for shelf, key in self._outbox.unreadable | self._people_inbox.unreadable:
+            self._log_once(f"'{key}' on the shelf '{shelf}' cannot be read. 'midcourse doctor' says what to do")
+
+    async def _apart(self, telling: Awaitable[None]) -> None:
+        """What cannot be read keeps nothing else from being told."""
+        try:
+            await telling
+        except Damaged as error:
+            self._log_once(str(error))
+
+    def _log_once(self, words: str) -> None:
+        if words not in self._said:
+            self._said.add(words)
+            log.warning("left out of what people are told: %s", words)
+
+    async def _forget_erased(self, sessions: Iterable[str]) -> None:
+        """Whatever was erased between the look at it and what was written of it: nothing of that stays."""
+        for name in filter(None, sessions):
+            with contextlib.suppress(SessionNotFound, Damaged):
+                if (await self._store.head(SessionId(name))).head.erased_at is not None:
+                    await forget_session(self._store, name)
+
+    # ---- asks
+
+    def _notify_of_ask(
+        self,
+        ask: InboxAsk,
+        told: Notified | None,
+        webhooks: Sequence[Webhook],
+        items: dict[str, bytes | None],
+        rows: list[Delivery],
+    ) -> None:
+        now = self._clock.now()
+        after = told
+        if told is None and webhooks:
+            after = Notified(opened_at=ask.opened_at)
+            rows += self._of_ask("ask.opened", ask, (hook for hook in webhooks if hook.added_at <= ask.opened_at))
+        match notification_due(ask, now):
+            case "ask.reminder":
+                after = replace(after or Notified(opened_at=ask.opened_at), reminded_at=now)
+                rows += self._of_ask("ask.reminder", ask, webhooks)
+            case "ask.escalated":
+                after = after or Notified(opened_at=ask.opened_at)
+                after = replace(after, escalated_at=now, escalated_to=self._escalate_to)
+                rows += self._of_ask("ask.escalated", replace(ask, escalated_to=self._escalate_to), webhooks)
+            case None:
+                pass
+        if after is not None and after != told:
+            items[f"{TOLD}{ask.key}"] = msgspec.json.encode(after)
+
+    def _of_ask(self, kind: str, ask: InboxAsk, webhooks: Iterable[Webhook]) -> list[Delivery]:
+        names = (str(ask.session), str(ask.ask))
+        return self._rows(kind, ask.tenant, names, _ask_facts(ask), webhooks, session=ask.session)
+
+    async def _notify_closed(
+        self,
+        keys: Iterable[str],
+        webhooks: Sequence[Webhook],
+        items: dict[str, bytes | None],
+        rows: list[Delivery],
+    ) -> None:
+        for key in keys:
+            session, _, ask = key.rpartition("/")
+            try:
+                head = (await self._store.head(SessionId(session))).head
+            except SessionNotFound:
+                items[f"{TOLD}{key}"] = None
+                continue
+            except Damaged:
+                continue
+            if all(one.id != ask for one in head.open_asks) or head.status in {status.value for status in ENDED}:
+                items[f"{TOLD}{key}"] = None
+                facts = _closed_facts(head, ask)
+                rows += self._rows("ask.closed", tenant_of(session), (session, ask), facts, webhooks, session=session)
+
+    # ---- what nobody waits for
+
+    async def _notify_rare(
+        self, webhooks: Sequence[Webhook], items: dict[str, bytes | None], rows: list[Delivery]
+    ) -> None:
+        self._looked_at = now = self._clock.now()
+        if any(hook.wants("alarms.batched") for hook in webhooks):
+            found = [one for one in await read_alarms(self._store, since=now - _DAY) if one.level == "notify"]
+            await self._notify_alarms(found, webhooks, items, rows)
+        if any(hook.wants("review.proposed") for hook in webhooks):
+            await self._apart(self._notify_proposals(webhooks, items, rows))
+
+    async def _notify_proposals(
+        self, webhooks: Sequence[Webhook], items: dict[str, bytes | None], rows: list[Delivery]
+    ) -> None:
+        for one in await proposals(self._store, state="open"):
+            since = [hook for hook in webhooks if hook.added_at <= one.made_at]
+            facts = {"proposal": one.id, "policy": one.policy, "name": one.name, "link": "/?policies"}
+            await self._notify_once("review.proposed", one.id, tenant_of(one.id), facts, since, items, rows)
+
+    async def _notify_alarms(
+        self,
+        alarms: Sequence[Alarm],
+        webhooks: Sequence[Webhook],
+        items: dict[str, bytes | None],
+        rows: list[Delivery],
+    ) -> None:
+        """Each batch that is complete. The windows of one person follow each other, and the last told one ends them."""
+        now = self._clock.now()
+        of_tenants: dict[str, list[Alarm]] = {}
+        gather, of_policies = float(STANDARD.restraint.batch), await intervention_times(self._store, alarms)
+        for one in alarms:
+            of_tenants.setdefault(tenant_of(one.session), []).append(one)
+        for tenant, theirs in of_tenants.items():
+            until = await self._notified_until(tenant)
+            fresh = [one for one in theirs if one.at >= until.get(one.person, 0.0)]
+            for batch in batches(fresh, gather, of_policies):
+                if batch.ready_at > now:
+                    continue
+                until[batch.person] = batch.ready_at
+                since = [hook for hook in webhooks if hook.added_at <= batch.since]
+                names = (tenant, batch.person, f"{batch.since:.3f}")
+                facts = _batch_facts(tenant, batch.person, batch.since, batch.alarms)
+                rows += self._rows("alarms.batched", tenant, names, facts, since)
+                kept = {person: at for person, at in until.items() if at > now - 2 * _DAY}
+                items[f"{_SEEN}alarms/{tenant}"] = msgspec.json.encode(kept)
+
+    async def _notified_until(self, tenant: str) -> dict[str, float]:
+        key = f"{_SEEN}alarms/{tenant}"
+        rows, _ = await readable(self._store, TELLING, first=key, last=key)
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            return msgspec.json.decode(rows[0][1], type=dict[str, float]) if rows else {}
+        return {}  # all of a day anew, under the ids that they had
+
+    async def _notify_switches(
+        self,
+        switches: Switches,
+        webhooks: Sequence[Webhook],
+        items: dict[str, bytes | None],
+        rows: list[Delivery],
+    ) -> None:
+        for one in await switches():
+            theirs = [hook for hook in webhooks if one.scope.concerns(hook.tenant)]
+            for kind, at in (("kill_switch.thrown", one.at), ("kill_switch.lifted", one.lifted_at)):
+                if at is not None and at > self._clock.now() - _DAY:
+                    since = [hook for hook in theirs if hook.added_at <= at]
+                    await self._notify_once(kind, str(one.id), None, _switch_facts(one), since, items, rows)
+
+    async def _notify_once(
+        self,
+        kind: str,
+        name: str,
+        tenant: str | None,
+        facts: dict[str, Any],
+        webhooks: Sequence[Webhook],
+        items: dict[str, bytes | None],
+        rows: list[Delivery],
+    ) -> None:
+        key = f"{_SEEN}{kind}/{name}"
+        made = self._rows(kind, tenant, (name,), facts, webhooks)
+        if made and not await self._store.shelf_keys(TELLING, first=key, last=key):
+            rows += made
+            items[key] = msgspec.json.encode(self._clock.now())
+
+    def _rows(
+        self,
+        kind: str,
+        tenant: str | None,
+        names: Sequence[str],
+        facts: dict[str, Any],
+        webhooks: Iterable[Webhook],
+        *,
+        session: str = "",
+    ) -> list[Delivery]:
+        now, facts = self._clock.now(), {**facts, "link": f"{self._root}{facts['link']}"}
+        return [
+            delivery(hook, kind, names, facts, now=now, session=session)
+            for hook in webhooks
+            if hook.wants(kind, tenant)
+        ]
+
+    async def _tidy(self, gone: set[str]) -> None:
+        if gone:
+            await self._people_inbox.tidy(gone)
+        now = self._clock.now()
+        if now - self._tidied_at >= TIDIED:
+            self._tidied_at = now
+            await self._outbox.prune(now)
+
+    async def end(self) -> None:
+        """Let the turn go, so that another server goes on. What was not sent is still in the outbox."""
+        await self.sender.end()
+        with contextlib.suppress(MidcourseError):
+            await self._turn.end()
+
+
+async def run_notifier(teller: Notifier) -> None:
+    """Look again and again, until cancelled."""
+    while True:
+        pause = EVERY
+        try:
+            await teller.run_once()
+        except MidcourseError as error:
+            log.warning("people could not be told what they are asked; it is tried again: %s", error)
+            pause = AGAIN
+        except Exception:
+            log.exception("people could not be told what they are asked; it is tried again: unexpected")
+            pause = AGAIN
+        await asyncio.sleep(pause)
+
+
+# ---- what is sent
+
+
+def _ask_facts(ask: InboxAsk) -> dict[str, Any]:
+    return {
+        "session": ask.session,
+        "ask": ask.ask,
+        "tenant": ask.tenant,
+        "agent": ask.agent,
+        "goal": _short(ask.goal),
+        "reason": ask.reason,
+        "prompt": _short(ask.prompt),
+        "tool": ask.tool,
+        "is_review": ask.is_review,
+        "owner": ask.owner,
+        "opened_at": ask.opened_at,
+        "respond_by": ask.respond_by,
+        "deadline": ask.deadline,
+        "escalated_to": ask.escalated_to,
+        "link": f"/?run={quote(ask.session, safe='~')}",
+    }
+
+
+def _closed_facts(head: Head, ask: str) -> dict[str, Any]:
+    return {
+        "session": head.id,
+        "ask": ask,
+        "tenant": tenant_of(head.id),
+        "agent": head.agent,
+        "session_status": head.status,
+        "link": f"/?run={quote(head.id, safe='~')}",
+    }
+
+
+def _batch_facts(tenant: str, person: str, since: float, alarms: Sequence[Alarm]) -> dict[str, Any]:
+    sessions = list(dict.fromkeys(one.session for one in alarms))
+    return {
+        "tenant": tenant,
+        "person": person,
+        "since": since,
+        "count": len(alarms),
+        "signals": sorted({signal for one in alarms for signal in one.signals}),
+        "sessions": sessions[:_MOST],
+        "link": "/?inbox",
+    }
+
+
+def _switch_facts(switch: Switch) -> dict[str, Any]:
+    return {
+        "switch": switch.id,
+        "scope": {"kind": switch.scope.kind, "value": switch.scope.value},
+        "tenant": switch.scope.tenant,
+        "reason": _short(switch.reason),
+        "by": switch.by,
+        "at": switch.at,
+        "lifted_at": switch.lifted_at,
+        "lifted_by": switch.lifted_by,
+        "link": f"/?kill-switch={quote(switch.id, safe='')}",
+    }
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + "…"

@@ -1,0 +1,154 @@
+"""Interventions and their labels over all sessions: two shelves that list what each journal tells of one.
+
+The append that journals it lists it, too (``runtime/shelf_index.py``): a list never lacks what a journal has.
+"""
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from midcourse.core.commands import BY_POLICY
+from midcourse.core.events import InterventionLabelled, InterventionMade, Verdict
+from midcourse.core.policy_decision import INTERRUPTS, Alarm
+from midcourse.core.session import Session
+from midcourse.core.tenants import tenant_of
+from midcourse.errors import Damaged, InvalidInput
+from midcourse.policy.restraint import JudgedIntervention
+from midcourse.policy.versions import load as load_policy
+from midcourse.ports.shelves import readable
+from midcourse.ports.store import Store
+
+T = TypeVar("T")
+INTERVENTIONS: Final = "interventions"
+LABELS: Final = "labels"
+MOST: Final = 20_000
+"""Interventions that are looked at for what people said of them: the newest."""
+
+
+class LabelRecord(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
+    """What somebody says of an intervention, a pause or a redirect."""
+
+    at: float
+    session: str
+    about: str
+    verdict: Verdict
+    by: str
+    agent: str = ""
+    note: str = ""
+
+
+def alarm_of(session: Session, at: float, made: InterventionMade) -> Alarm:
+    """An intervention as lists over many sessions have it."""
+    decision = made.decision
+    signals = tuple(reason.signal for reason in decision.reasons)
+    return Alarm(
+        at=at,
+        session=session.id,
+        intervention=made.intervention,
+        agent=session.agent,
+        person=session.messages[0].by if session.messages else "",
+        by=made.by,
+        level=decision.level,
+        signals=signals or ((decision.question,) if decision.question else ()),
+        sentence=decision.sentence,
+        ask=made.ask or "",
+        held=not decision.interrupts and decision.wanted in INTERRUPTS,
+        wish=decision.is_wish,
+    )
+
+
+def alarm_items(alarms: Iterable[Alarm]) -> dict[str, bytes]:
+    """As they lie on the shelf, in the order of their time."""
+    return {f"{_key(one.at)}/{one.session}/{one.intervention}": msgspec.json.encode(one) for one in alarms}
+
+
+def label_of(session: Session, at: float, said: InterventionLabelled) -> LabelRecord:
+    """A label as lists over many sessions have it."""
+    return LabelRecord(
+        at=at,
+        session=session.id,
+        about=said.about,
+        verdict=said.verdict,
+        by=said.by,
+        agent=session.agent,
+        note=said.note,
+    )
+
+
+def label_items(label: LabelRecord) -> dict[str, bytes]:
+    """As it lies on the shelf, in place of an earlier one."""
+    return {f"{label.session}/{label.about}": msgspec.json.encode(label)}
+
+
+async def read_alarms(store: Store, *, since: float = 0.0, limit: int = MOST, tenant: str | None = None) -> list[Alarm]:
+    """Interventions since a time, oldest first: the newest ``limit`` of them, of a tenant, or of all (None).
+
+    What cannot be read is left out: the journals have it, and ``midcourse doctor`` names it.
+    """
+    try:
+        rows = await _alarm_rows(store, since, limit, tenant)
+    except Damaged:
+        whole, _ = await readable(store, INTERVENTIONS, first=_key(since))
+        rows = [row for row in whole if tenant in (None, _tenant_in(row[0]))][-limit:]
+    return [alarm for _, content in rows if (alarm := _decoded(content, Alarm)) is not None]
+
+
+async def intervention_times(store: Store, alarms: Iterable[Alarm]) -> dict[str, float]:
+    """For each policy that told people something, how long it wants such alarms to be gathered.
+
+    A version never changes, so that a batch is the same whenever somebody looks.
+    """
+    found: dict[str, float] = {}
+    for by in {one.by for one in alarms if one.level == "notify" and one.by.startswith(BY_POLICY)}:
+        with contextlib.suppress(InvalidInput, Damaged):  # nobody knows any more what it said
+            found[by] = float((await load_policy(store, by.removeprefix(BY_POLICY))).restraint.batch)
+    return found
+
+
+async def _alarm_rows(store: Store, since: float, limit: int, tenant: str | None) -> Sequence[tuple[str, bytes]]:
+    if tenant is None:
+        return (await store.shelved(INTERVENTIONS, first=_key(since), newest=True, limit=limit))[::-1]
+    own = [key for key in await store.shelf_keys(INTERVENTIONS, first=_key(since)) if _tenant_in(key) == tenant]
+    return [row for key in own[-limit:] for row in await store.shelved(INTERVENTIONS, first=key, last=key)]
+
+
+def _tenant_in(key: str) -> str:
+    return tenant_of(key.partition("/")[2])
+
+
+async def count_alarms(store: Store, *, since: float) -> int:
+    """How many interventions there were since a time."""
+    return len(await store.shelf_keys(INTERVENTIONS, first=_key(since)))
+
+
+async def read_labels(store: Store) -> list[LabelRecord]:
+    """The last word about each intervention that anybody has said something of."""
+    whole, _ = await readable(store, LABELS)
+    return [label for _, content in whole if (label := _decoded(content, LabelRecord)) is not None]
+
+
+def judged_by_agent(
+    alarms: Iterable[Alarm], labels: Sequence[LabelRecord]
+) -> dict[tuple[str, str], list[JudgedIntervention]]:
+    """For each tenant's agent, what people called right or wrong, of what the false-positive rate counts."""
+    made = {(one.session, one.intervention): one for one in alarms if one.is_judged}
+    found: dict[tuple[str, str], list[JudgedIntervention]] = {}
+    for label in labels:
+        alarm = made.get((label.session, label.about))
+        if alarm is not None and label.verdict != "unsure":
+            judged = JudgedIntervention(label.at, alarm.by, alarm.signals, label.verdict == "wrong")
+            found.setdefault((tenant_of(label.session), label.agent), []).append(judged)
+    return found
+
+
+def _key(at: float) -> str:
+    return f"{int(at * 1000):015d}"
+
+
+def _decoded(content: bytes, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

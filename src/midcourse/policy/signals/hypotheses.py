@@ -1,0 +1,68 @@
+"""What the agent takes for true, how old that is, and what it made."""
+
+from typing import Final
+
+import msgspec
+
+MOST: Final = 1000
+"""Artifacts that are followed."""
+
+
+class MadeArtifact(msgspec.Struct, gc=False):
+    """Something the agent made: at which step, with what documentation, and at which step it was used later."""
+
+    name: str
+    step: int
+    documentation: str = ""
+    used_at: int | None = None
+
+
+class MadeArtifacts:
+    """What the agent made itself. Later calls that touch it use its own work as if it were the world's."""
+
+    __slots__ = ("made", "used")
+
+    def __init__(self) -> None:
+        self.made: dict[str, MadeArtifact] = {}
+        self.used = 0
+
+    def add(self, name: str, step: int, documentation: str) -> None:
+        """The agent says that it made something, or documents it."""
+        known = self.made.get(name)
+        if known is not None:
+            known.documentation = documentation or known.documentation
+        elif len(self.made) < MOST:
+            self.made[name] = MadeArtifact(name, step, documentation)
+
+    def touched(self, resources: tuple[str, ...], step: int) -> None:
+        """A call touched these."""
+        for resource in resources:
+            artifact = self.made.get(resource)
+            if artifact is not None and artifact.used_at is None:
+                artifact.used_at = step
+                self.used += 1
+
+    @property
+    def undocumented(self) -> tuple[str, ...]:
+        """Those that nobody has said anything of."""
+        return tuple(one.name for one in self.made.values() if not one.documentation)
+
+
+class Hypothesis:
+    """The working hypothesis and when it was last changed, in working seconds of the turn."""
+
+    __slots__ = ("_changed_at", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._changed_at: float | None = None
+
+    def state(self, text: str, elapsed: float | None) -> None:
+        """The agent states it, or states it again in other words: the same words are no change."""
+        if text and text != self.text:
+            self.text = text
+            self._changed_at = elapsed
+
+    def age(self, elapsed: float | None) -> float | None:
+        """Seconds; None if it has none, or nobody has a clock."""
+        return None if elapsed is None or self._changed_at is None else elapsed - self._changed_at

@@ -1,0 +1,543 @@
+"""The combined risk: the chance that a run fails, from everything a monitor can see of it, and what moved it.
+
+``Facts`` counts, act by act, with constant work and bounded memory. A model weighs the facts: it is a logistic
+regression, so that each fact's part in the sum can be said. A domain (where a run is from) has weights and an alarm of
+its own, set so that a stated share of succeeding runs is stopped by mistake; a run from anywhere else is read by the
+``general`` model, and its reading says so. What a record does not hold (tokens, cost, clock) adds nothing and is named.
+
+Models are made by :mod:`midcourse.analysis.backtest.risk_model`; the one that comes with the package by
+``bench/risk_study.py``.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
+from itertools import pairwise
+from math import exp, log, log1p
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from midcourse.errors import InvalidInput
+from midcourse.policy.run_activity import AnyAct, Begun, Called, Rested, Said, WentOn
+
+VERSION: Final = 1
+GENERAL: Final = "general"
+FIRST_CALLS: Final = 3
+"""Calls before which nothing is an alarm."""
+_GOAL, _TEXT, _ARGUMENTS = 2000, 500, 200
+"""Characters that are read, as many as the recordings hold that the shipped model was made from."""
+_MOST = 10_000
+"""Calls, resources and names that are remembered; what comes later counts as new each time."""
+_MOVED = 3
+"""Facts that a reading names."""
+
+FEATURES: Final[Mapping[str, str]] = {
+    "steps": "how long it has been going",
+    "user_turns": "how often the user spoke",
+    "tool_share": "the share of tool calls",
+    "errors": "errors",
+    "error_rate": "the error rate",
+    "error_streak": "errors in a row",
+    "repeats": "calls made again",
+    "most_repeats": "one call made again and again",
+    "resources": "resources touched",
+    "tokens_in_last": "tokens of the last prompt",
+    "tokens_in": "tokens read",
+    "tokens_out": "tokens written",
+    "tokens_out_mean": "tokens written per call",
+    "tokens_out_max": "its longest answer",
+    "context_resets": "prompts that became shorter",
+    "cost": "cost",
+    "cost_max": "its dearest call",
+    "seconds": "time",
+    "text_length": "how much it says at a time",
+    "text_full": "long messages",
+    "answer_length": "how much tools answer",
+    "empty_answers": "tools that answer little",
+    "questions": "messages with a question",
+    "numbers": "numbers in its messages",
+    "lists": "lists and emphasis in its messages",
+    "writes": "calls that change something",
+    "write_share": "the share of calls that change something",
+    "tests": "tests run",
+    "searches": "searches and look-ups",
+    "tool_kinds": "different tools",
+    "tool_entropy": "how mixed its tools are",
+    "transfer": "a transfer to a person",
+    "refusals": "words of refusal",
+    "recent_refusals": "words of refusal, lately",
+    "doubts": "words of doubt",
+    "troubles": "words of trouble",
+    "user_length": "how much the user says at a time",
+    "user_questions": "questions of the user",
+    "user_thanks": "thanks of the user",
+    "user_insists": "a user who insists",
+    "user_agrees": "a user who agrees",
+    "user_troubles": "words of trouble from the user",
+    "goal_length": "the length of the goal",
+    "goal_conditions": "conditions in the goal",
+    "goal_numbers": "numbers in the goal",
+    "goal_sentences": "sentences of the goal",
+    "goal_quantities": "a goal that asks how many",
+    "goal_covered": "words of the goal taken up",
+}
+"""Every fact that a model may weigh, with words for people. Amounts that grow are logarithms."""
+MEASURED: Final[Mapping[str, frozenset[str]]] = {
+    "tokens": frozenset(
+        {"tokens_in_last", "tokens_in", "tokens_out", "tokens_out_mean", "tokens_out_max", "context_resets"}
+    ),
+    "cost": frozenset({"cost", "cost_max"}),
+    "clock": frozenset({"seconds"}),
+    "goal": frozenset(name for name in FEATURES if name.startswith("goal_")),
+}
+"""What a record may lack, and the facts that are unknown then."""
+_WHY: Final = tuple(next((why for why, names in MEASURED.items() if name in names), "") for name in FEATURES)
+
+# ---- words
+
+_KINDS: Final = {
+    "refusals": "unfortunately cannot can't unable sorry policy however not although impossible",
+    "doubts": (
+        "wait hmm maybe perhaps might seems seem appears unclear unsure probably assume assuming guess suspect "
+        "possibly likely however but although weird strange odd surprisingly unexpected confusing"
+    ),
+    "troubles": (
+        "unfortunately cannot can't unable couldn't fail fails failed failing failure error errors exception "
+        "traceback issue invalid missing impossible denied refused not doesn't didn't isn't won't nothing none"
+    ),
+    "thanks": "thank thanks appreciate great perfect helpful wonderful",
+    "insists": (
+        "really please urgent need want must sure check exception understand insist double believe option options "
+        "possible alternatively policy"
+    ),
+    "agrees": "yes proceed ahead okay ok sure option book go looks good correct",
+}
+
+
+def _places(*kinds: str) -> dict[str, tuple[int, ...]]:
+    """For each word the kinds, by their place, that it counts for."""
+    words: dict[str, tuple[int, ...]] = {}
+    for place, kind in enumerate(kinds):
+        for word in _KINDS[kind].split():
+            words[word] = (*words.get(word, ()), place)
+    return words
+
+
+_OF_AGENT: Final = _places("refusals", "doubts", "troubles")
+_OF_USER: Final = _places("thanks", "insists", "agrees", "troubles")
+_CONDITIONS: Final = frozenset({"if", "unless", "only", "but", "otherwise", "don", "not"})
+_QUANTITIES: Final = frozenset({"many", "number", "count", "total", "sum", "average", "calculate", "percentage", "how"})
+_WORD: Final = re.compile(r"[a-z][a-z']+")
+_NUMBER: Final = re.compile(r"\d+")
+_CHANGES: Final = re.compile(
+    r"sed -i|<<|(?<![-=0-9&])>{1,2} ?[\w./]|\btee\b|\bgit (?:apply|checkout|stash|revert)|\bmv |\bcp |\brm |\.write\("
+    r"|patch\b|str_replace|apply_edit"
+)
+_CHANGER: Final = re.compile(
+    r"edit|write|create|update|modify|cancel|book|exchange|return|send|delete|apply|insert|patch|submit", re.IGNORECASE
+)
+_TEST: Final = re.compile(
+    r"pytest|run_?tests?|runtests|unittest|\btox\b|bin/test|manage\.py test|\btest_|_test\b|reproduce|repro",
+    re.IGNORECASE,
+)
+_SEARCH: Final = re.compile(r"search|find|list|get_|grep|lookup", re.IGNORECASE)
+_TRANSFER: Final = re.compile(r"transfer|handoff|escalate", re.IGNORECASE)
+
+
+@lru_cache(maxsize=4096)
+def _traits(name: str) -> tuple[bool, bool, bool]:
+    """Whether a tool of this name changes something, searches, transfers to a person."""
+    return bool(_CHANGER.search(name)), bool(_SEARCH.search(name)), bool(_TRANSFER.search(name))
+
+
+class Facts:
+    """What can be counted of one turn so far. A new turn begins anew."""
+
+    def __init__(self) -> None:
+        self._begin("", None)
+
+    def _begin(self, goal: str, at: float | None) -> None:
+        self.steps = self.calls = self._models = self._tools = self._users = 0
+        self._errors = self._streak = self._repeats = self._most = 0
+        self._seen: dict[tuple[str, str], int] = {}
+        self._resources: set[str] = set()
+        self._named: dict[str, int] = {}
+        self._named_sum = 0.0
+        self._priced = self._read_last = self._read = self._written = self._longest = self._resets = 0
+        self.has_cost = False
+        self._cost = self._dearest = 0.0
+        self.has_clock = False
+        self._seconds, self._at, self._rests = 0.0, at, False
+        self._text = self._full = self._questions = self._numbers = self._lists = self._words = 0
+        self._answers = self._empty = self._writes = self._tests = self._searches = 0
+        self._transfer = False
+        self._kinds = [0, 0, 0]
+        self._recent = 0.0
+        self._user_text = self._user_questions = 0
+        self._user_kinds = [0, 0, 0, 0]
+        self._aim(goal[:_GOAL])
+
+    def _aim(self, goal: str) -> None:
+        words = _WORD.findall(goal.lower())
+        self.has_goal = bool(goal)
+        self._goal = frozenset(word for word in words if len(word) > 3)
+        self._covered: set[str] = set()
+        self._of_goal = (
+            log1p(len(goal)),
+            log1p(sum(word in _CONDITIONS for word in words)),
+            log1p(len(_NUMBER.findall(goal))),
+            log1p(goal.count(". ")),
+            log1p(sum(word in _QUANTITIES for word in words)),
+        )
+
+    def feed(self, act: AnyAct) -> None:
+        """One act more."""
+        if isinstance(act, Begun):
+            self._begin(act.goal, act.at)
+            return
+        self._pass(act.at)
+        if isinstance(act, Called):
+            self._call(act)
+        elif isinstance(act, Said):
+            self._say(act)
+        elif isinstance(act, Rested):
+            self._rests = True
+        elif isinstance(act, WentOn):
+            self._rests = False
+
+    def _pass(self, at: float | None) -> None:
+        if at is None:
+            return
+        if self._at is not None and not self._rests:
+            self._seconds += max(0.0, at - self._at)
+        self._at = at
+        self.has_clock = True
+
+    def _say(self, said: Said) -> None:
+        self.steps += 1
+        self._users += 1
+        text = said.text[:_TEXT]
+        self._user_text += len(text)
+        self._user_questions += "?" in text
+        for word in _WORD.findall(text.lower()):
+            for place in _OF_USER.get(word, ()):
+                self._user_kinds[place] += 1
+        if said.is_goal:
+            self._aim(said.text[:_GOAL])
+
+    def _call(self, call: Called) -> None:
+        self.steps += 1
+        self.calls += 1
+        text = call.text[:_TEXT]
+        if call.kind == "model":
+            self._models += 1
+            self._listen(text)
+            self._count(call)
+        else:
+            self._tools += 1
+            self._answers += len(text)
+            self._empty += len(text) < 40
+            self._act(call)
+        if call.error:
+            self._errors += 1
+            self._streak += 1
+        elif call.kind == "tool":
+            self._streak = 0
+
+    def _listen(self, text: str) -> None:
+        """What the agent says."""
+        words = _WORD.findall(text.lower())
+        self._text += len(text)
+        self._full += len(text) >= _TEXT - 1
+        self._questions += "?" in text
+        self._numbers += len(_NUMBER.findall(text))
+        self._lists += text.count("\n-") + text.count("\n  ") + text.count("**")
+        self._words += len(words)
+        before = self._kinds[0]
+        for word in words:
+            for place in _OF_AGENT.get(word, ()):
+                self._kinds[place] += 1
+        self._recent = 0.8 * self._recent + 0.2 * min(self._kinds[0] - before, 4)
+        self._covered.update(self._goal.intersection(words))
+
+    def _count(self, call: Called) -> None:
+        """What a model's call took."""
+        if call.tokens_in is not None:
+            self._priced += 1
+            self._resets += call.tokens_in < 0.7 * self._read_last
+            self._read_last = call.tokens_in
+            self._read += call.tokens_in
+            written = call.tokens_out or 0
+            self._written += written
+            self._longest = max(self._longest, written)
+        if call.cost is not None:
+            self.has_cost = True
+            self._cost += call.cost
+            self._dearest = max(self._dearest, call.cost)
+
+    def _act(self, call: Called) -> None:
+        """What a tool was called for."""
+        arguments = call.arguments[:_ARGUMENTS]
+        again = self._seen.get(call.same, 0)
+        if again or len(self._seen) < _MOST:
+            self._seen[call.same] = again + 1
+        self._repeats += again > 0
+        self._most = max(self._most, again)
+        if len(self._resources) < _MOST:
+            self._resources.update(call.resources[:8])
+        times = self._named.get(call.name, 0)
+        if times or len(self._named) < _MOST:
+            self._named[call.name] = times + 1
+            self._named_sum += (times + 1) * log(times + 1) - (times * log(times) if times else 0.0)
+        changes, searches, transfers = _traits(call.name)
+        if changes or call.effect not in ("", "read") or _CHANGES.search(arguments):
+            self._writes += 1
+        elif _TEST.search(f"{call.name} {arguments}"):
+            self._tests += 1
+        self._searches += searches
+        self._transfer = self._transfer or transfers
+
+    def may_stop(self, after: float) -> bool:
+        """Whether it has gone on for long enough to be judged: so many calls, and seconds where there is a clock."""
+        return self.calls >= FIRST_CALLS and (not self.has_clock or self._seconds >= after)
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What the record does not hold: of tokens, cost, clock and goal."""
+        seen = (self._priced, self.has_cost, self.has_clock, self.has_goal)
+        return tuple(what for what, is_seen in zip(MEASURED, seen, strict=True) if not is_seen)
+
+    def values(self) -> tuple[float, ...]:
+        """The facts, in the order of ``FEATURES``."""
+        models, tools, users = self._models or 1, self._tools or 1, self._users or 1
+        refusals, doubts, troubles = self._kinds
+        thanks, insists, agrees, user_troubles = self._user_kinds
+        of_words = 20 / (self._words or 1)
+        length, conditions, numbers, sentences, quantities = self._of_goal
+        return (
+            log1p(self.steps),
+            log1p(self._users),
+            self._tools / (self.steps or 1),
+            log1p(self._errors),
+            self._errors / tools,
+            self._streak if self._streak < 6 else 6,
+            log1p(self._repeats),
+            log1p(self._most),
+            log1p(len(self._resources)),
+            log1p(self._read_last),
+            log1p(self._read),
+            log1p(self._written),
+            log1p(self._written / (self._priced or 1)),
+            log1p(self._longest),
+            log1p(self._resets),
+            log1p(100 * self._cost),
+            log1p(1000 * self._dearest),
+            log1p(self._seconds),
+            self._text / models / 100,
+            self._full / models,
+            self._answers / tools / 100,
+            self._empty / tools,
+            self._questions / models,
+            self._numbers / models,
+            self._lists / models,
+            log1p(self._writes),
+            self._writes / tools,
+            log1p(self._tests),
+            log1p(self._searches),
+            log1p(len(self._named)),
+            log(tools) - self._named_sum / tools,
+            1.0 if self._transfer else 0.0,
+            refusals * of_words,
+            self._recent,
+            doubts * of_words,
+            troubles * of_words,
+            self._user_text / users / 100,
+            self._user_questions / users,
+            log1p(thanks),
+            log1p(insists),
+            log1p(agrees),
+            log1p(user_troubles),
+            length,
+            conditions,
+            numbers,
+            sentences,
+            quantities,
+            len(self._covered) / (len(self._goal) or 1),
+        )
+
+
+# ---- the model
+
+
+class Stated(msgspec.Struct, frozen=True, kw_only=True):
+    """What stops did to runs of tasks that had not been learned from, at that share of false ones; 95 % over tasks."""
+
+    false_stops: float
+    recall: float
+    steps_saved: float
+    recall_interval: tuple[float, float] = (0.0, 1.0)
+    steps_saved_interval: tuple[float, float] = (0.0, 1.0)
+
+
+class Domain(msgspec.Struct, frozen=True, kw_only=True):
+    """How runs of one kind are weighed.
+
+    ``weights`` says for each fact where it usually stands and how much, in log-odds, one more of it adds. ``alarms``
+    are the risks at which so large a share of succeeding runs is stopped; ``target`` is the share that is meant if
+    nobody asks for another; nothing is an alarm in the first ``after`` seconds. ``looks_at`` are the facts that make
+    most of the difference between runs; ``made_from`` tells which sets of facts had how much say.
+    """
+
+    offset: float
+    weights: dict[str, tuple[float, float]]
+    target: float
+    alarms: dict[float, float]
+    after: float = 0.0
+    runs: int
+    failures: int
+    stated: Stated
+    looks_at: tuple[str, ...] = ()
+    made_from: dict[str, float] = {}
+
+
+class RiskModel(msgspec.Struct, frozen=True, kw_only=True):
+    """The weights of every domain. ``data`` is the hash of the runs it was made from."""
+
+    version: int = VERSION
+    data: str = ""
+    domains: dict[str, Domain]
+
+
+def save(model: RiskModel, path: Path) -> None:
+    """Write a model down, for people to read, too."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(model), indent=1) + b"\n")
+
+
+def load(path: Path) -> RiskModel:
+    """The model in a file.
+
+    Raises:
+        InvalidInput: the file is no such model.
+    """
+    try:
+        return _decoded(path.read_bytes())
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+        raise InvalidInput(
+            f"{path} is no risk model ({error}). Make one with: midcourse risk train RUNS -o {path.name}",
+            code="no_risk_model",
+            file=str(path),
+        ) from error
+
+
+@cache
+def shipped() -> RiskModel:
+    """The model that comes with the package."""
+    return _decoded((files("midcourse.policy.signals") / "risk_model.json").read_bytes())
+
+
+def _decoded(content: bytes) -> RiskModel:
+    model = msgspec.json.decode(content, type=RiskModel)
+    if model.version != VERSION:
+        raise ValueError(f"its version is {model.version}, this one reads {VERSION}")
+    unknown = {name for domain in model.domains.values() for name in domain.weights} - set(FEATURES)
+    if unknown:
+        raise ValueError(f"nobody here knows the fact {min(unknown)!r}")
+    if not model.domains or not all(domain.alarms for domain in model.domains.values()):
+        raise ValueError("it has no domain, or a domain without an alarm")
+    return model
+
+
+def alarm_at(domain: Domain, target: float | None = None) -> float:
+    """The risk from which on there is an alarm, if ``target`` of the succeeding runs may be stopped."""
+    wanted = domain.target if target is None else target
+    marks = sorted(domain.alarms.items())
+    if wanted <= marks[0][0]:
+        return marks[0][1]
+    for (low, at_low), (high, at_high) in pairwise(marks):
+        if wanted <= high:
+            return at_low + (at_high - at_low) * (wanted - low) / (high - low)
+    return marks[-1][1]
+
+
+class RiskReading(msgspec.Struct, frozen=True, gc=False):
+    """The chance that a run fails, as it looks now.
+
+    ``because`` names the facts that moved it most, with what each adds to the log-odds. ``calibrated_for`` is the
+    domain whose runs it was made from, ``general`` for a run of no known domain. ``unseen`` was never measured.
+    """
+
+    value: float
+    threshold: float
+    alarm: bool
+    because: tuple[tuple[str, float], ...]
+    calibrated_for: str
+    unseen: tuple[str, ...] = ()
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether its alarm was set on runs of this domain. On those of others it may be wrong much more often."""
+        return self.calibrated_for != GENERAL
+
+    @property
+    def words(self) -> str:
+        """What moved it."""
+        moved = ", ".join(f"{what} ({part:+.1f})" for what, part in self.because)
+        where = "for no domain in particular" if self.calibrated_for == GENERAL else f"for {self.calibrated_for}"
+        lacking = f" Not measured: {', '.join(self.unseen)}." if self.unseen else ""
+        return f"Moved most by {moved or 'nothing yet'}; calibrated {where}.{lacking}"
+
+
+class Risk:
+    """The risk of one run."""
+
+    def __init__(self, model: RiskModel | None = None, *, domain: str = "", target: float | None = None) -> None:
+        known = (model or shipped()).domains
+        self.domain = domain if domain in known else GENERAL if GENERAL in known else next(iter(known))
+        of = known[self.domain]
+        self.threshold = alarm_at(of, target)
+        self.facts = Facts()
+        self._offset = of.offset
+        self._after = of.after
+        places = {name: place for place, name in enumerate(FEATURES)}
+        self._all = tuple((places[name], mean, weight) for name, (mean, weight) in of.weights.items())
+        self._matters = frozenset(_WHY[place] for place, _, _ in self._all)
+        self._facts_unseen: tuple[str, ...] = ()
+        self._unseen: tuple[str, ...] = ()
+        self._weighed = self._all
+
+    def feed(self, act: AnyAct) -> None:
+        """One act more. Constant work, bounded memory."""
+        self.facts.feed(act)
+
+    def read(self) -> RiskReading:
+        """What it comes to."""
+        facts = self.facts
+        if facts.unseen != self._facts_unseen:
+            self._facts_unseen = facts.unseen
+            self._unseen = tuple(what for what in facts.unseen if what in self._matters)
+            self._weighed = tuple(one for one in self._all if _WHY[one[0]] not in self._unseen)
+        values = facts.values()
+        parts = [((values[place] - mean) * weight, place) for place, mean, weight in self._weighed]
+        odds = self._offset
+        for part, _ in parts:
+            odds += part
+        value = 1.0 / (1.0 + exp(-odds)) if odds > -700 else 0.0
+        parts.sort(key=_size)
+        return RiskReading(
+            value,
+            self.threshold,
+            value >= self.threshold and facts.may_stop(self._after),
+            tuple((_SAID[place], part) for part, place in parts[: -_MOVED - 1 : -1]),
+            self.domain,
+            self._unseen,
+        )
+
+
+_SAID: Final = tuple(FEATURES.values())
+
+
+def _size(part: tuple[float, int]) -> float:
+    return abs(part[0])

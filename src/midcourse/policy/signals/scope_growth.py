@@ -1,0 +1,87 @@
+"""What a run touches, and how far the places where it changes something are from those where it began to."""
+
+import re
+from typing import Final
+
+from midcourse.policy.run_activity import Called
+
+MOST: Final = 10_000
+"""Resources that are told apart; a run that has touched more has touched at least so many."""
+_BEGINNING: Final = 3
+"""Changes from which the scope is taken that a run begins in."""
+_ENVIRONMENTS: Final = 100
+_AUTHORITY: Final = re.compile(r"[/?#]")
+_LEAST: Final = 2
+"""Domains that any run may begin in: one more than one is no expansion yet."""
+_READS: Final = frozenset({"", "read"})
+"""Calls that change nothing, as far as is known. Looking around is no expansion; changing things is."""
+
+
+class ResourceScope:
+    """The resources of a turn and their domains."""
+
+    __slots__ = ("_confirmed", "_domains", "_first", "_settling", "_touched", "environments", "latest", "outside")
+
+    def __init__(self) -> None:
+        self._touched: set[int] = set()
+        self._domains: set[str] = set()
+        self._confirmed: set[str] = set()
+        self._settling = _BEGINNING
+        self._first = 0
+        self.outside = 0
+        self.latest = ""
+        self.environments: set[str] = set()
+
+    def feed(self, call: Called) -> None:
+        """Take note of what a call touched."""
+        if call.environment and len(self.environments) < _ENVIRONMENTS:
+            self.environments.add(call.environment)
+        for resource in call.resources:
+            if len(self._touched) < MOST:
+                self._touched.add(hash(resource))
+        if call.effect not in _READS:
+            self._changes(call.resources)
+
+    def _changes(self, resources: tuple[str, ...]) -> None:
+        new = False
+        for resource in resources:
+            domain = domain_of(resource)
+            if len(self._domains) < MOST:
+                self._domains.add(domain)
+            if self._settling:
+                self._confirmed.add(domain)
+            elif domain not in self._confirmed:
+                new = True
+                self.latest = domain
+        if self._settling:
+            self._settling -= 1
+            self._first = len(self._confirmed)
+        self.outside += new
+
+    def confirm(self) -> None:
+        """A person has looked: what it works on now is what it may work on."""
+        self._confirmed |= self._domains
+        self.outside = 0
+
+    @property
+    def resources(self) -> int:
+        """Different ones."""
+        return len(self._touched)
+
+    @property
+    def expansion(self) -> float | None:
+        """Domains it changed, against those of the beginning; None before the beginning is over."""
+        return len(self._domains) / max(self._first, _LEAST) if self._first and not self._settling else None
+
+
+def domain_of(resource: str) -> str:
+    """The part of the world a resource belongs to: a host, a folder, the database of a table, the kind of an id."""
+    if "://" in resource:
+        # By hand: urlsplit refuses some of what an agent may write, and nothing that it writes may end its watching.
+        return _AUTHORITY.split(resource.partition("://")[2], maxsplit=1)[0] or resource
+    kind, colon, rest = resource.partition(":")
+    path = rest if colon and len(kind) > 1 else resource
+    if "/" in path:
+        folders = [part for part in path.split("/")[:-1] if part not in ("", ".", "..")]
+        return "/".join(folders[-2:]) or "."
+    return kind if colon else path.partition(".")[0]

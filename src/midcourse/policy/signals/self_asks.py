@@ -1,0 +1,125 @@
+"""When an agent had better ask of its own accord: five causes, each told from what a run shows. Pure."""
+
+import re
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from midcourse.policy.document import AgentAsks, Policy
+from midcourse.policy.run_activity import Called
+
+QUESTIONS: Final[Mapping[str, str]] = {
+    "ambiguous_instructions": "I am not sure what you want: {why} What exactly shall I do?",
+    "missing_credentials": "{why} Give me access and say “go on”, or tell me how to go on without.",
+    "near_drift": "I may be leaving the goal: {why} Shall I go on like this?",
+    "near_limit": "I am near a limit: {why} Shall I go on, or stop here with what there is?",
+    "unknown_error": "{why} I do not know this kind of error. What shall I do?",
+}
+"""The causes, and what the agent asks."""
+
+_CREDENTIALS: Final = re.compile(
+    r"\b(401|403|unauthori[sz]ed|forbidden|permission denied|access denied|authentication|not logged in|"
+    r"(?:missing|invalid|no|expired) (?:api[ _-]?key|token|credentials?|password|secret)|"
+    r"(?:api[ _-]?key|token|credentials?|password)s? (?:is |are |was )?(?:missing|not set|required|expired|invalid))\b",
+    re.IGNORECASE,
+)
+_COMMON: Final = frozenset(
+    {
+        "error",
+        "AssertionError",
+        "CalledProcessError",
+        "ConnectionError",
+        "ConnectionRefusedError",
+        "FileExistsError",
+        "FileNotFoundError",
+        "HTTPError",
+        "IndexError",
+        "InvalidInput",
+        "IsADirectoryError",
+        "JSONDecodeError",
+        "KeyError",
+        "ModelRetry",
+        "NotADirectoryError",
+        "Refused",
+        "StepError",
+        "TimeoutError",
+        "ToolRetryError",
+        "TypeError",
+        "UnicodeDecodeError",
+        "ValidationError",
+        "ValueError",
+        "ZeroDivisionError",
+        "timeout",
+    }
+)
+"""What every program meets, and agents are used to."""
+_PERMISSION: Final = frozenset(
+    {"AuthenticationError", "MissingCredentials", "PermissionDeniedError", "PermissionError"}
+)
+_VAGUE: Final = re.compile(
+    r"^\W*(?:(?:please|can you|could you)\s+)?(?:fix|do|change|improve|clean up|handle|update|make|finish|sort out)"
+    r"\s+(?:it|this|that|them|things?|stuff|something|everything)\b(?:\s+(?:up|better|work|nice(?:r)?))?\W*$",
+    re.IGNORECASE,
+)
+_OPEN: Final = re.compile(r"\b(?:tbd|to be decided|or whatever|some(?:how|thing like)|\?\?+)(?:\W|$)", re.IGNORECASE)
+
+
+def ambiguous(goal: str) -> str:
+    """Why a goal can mean anything; empty if it says what is wanted. Words that leave the object open, in English.
+
+    An empty goal is none: many an agent knows what to do.
+    """
+    text = goal.strip()
+    if _VAGUE.match(text):
+        return f"“{text[:80]}” does not say what."
+    found = _OPEN.search(text)
+    return f"“{found[0].strip()}” leaves it open." if found else ""
+
+
+def cause_of(call: Called, asks: AgentAsks, seen: frozenset[str] | set[str]) -> tuple[str, str]:
+    """The cause that a failed call gives to ask, and why; empty if it gives none. ``seen``: kinds met before."""
+    if not call.error:
+        return "", ""
+    said = f"{call.detail or call.text}"[:200]
+    if asks.credentials and (call.error in _PERMISSION or _CREDENTIALS.search(f"{call.error} {said}")):
+        return "missing_credentials", f"{call.name} was not let in ({call.error}{f': {said}' if said else ''})."
+    if (
+        asks.unknown_errors
+        and call.error not in _COMMON
+        and call.error not in asks.known_errors
+        and call.error not in seen
+    ):
+        return "unknown_error", f"{call.name} failed with {call.error}{f': {said}' if said else ''}."
+    return "", ""
+
+
+def near_marks(policy: Policy, asked: AbstractSet[str]) -> list[tuple[str, float]]:
+    """From where on a signal is near, of the causes that have not been asked about."""
+    asks, signals = policy.agent_asks, policy.signals
+    drift, near = signals.scope_drift.intervene, asks.near
+    marks = [("scope_drift", drift * near)] if asks.drift and drift and "near_drift" not in asked else []
+    if asks.limits and "near_limit" not in asked:
+        limits = ("budget", signals.budget), ("cost", signals.cost), ("duration", signals.duration)
+        marks += [(name, part.stop * near) for name, part in (*limits, ("resources", signals.resources)) if part.stop]
+    return marks
+
+
+def near(policy: Policy, values: Mapping[str, float]) -> tuple[str, str]:
+    """Whether drift or a limit is near, and why; empty if not."""
+    asks, signals = policy.agent_asks, policy.signals
+    drift = values.get("scope_drift")
+    limit = signals.scope_drift.intervene
+    if asks.drift and drift is not None and limit is not None and limit * asks.near <= drift < limit:
+        return "near_drift", f"the distance is {drift:.2f}, and the limit {limit:.2f}."
+    if not asks.limits:
+        return "", ""
+    for name, stop, words in (
+        ("budget", signals.budget.stop, "of the budget is spent"),
+        ("cost", signals.cost.stop, "of the dollars that stop me are spent"),
+        ("duration", signals.duration.stop, "of the time that stops me is over"),
+        ("resources", signals.resources.stop, "of the resources that stop me are touched"),
+    ):
+        value = values.get(name)
+        if stop and value is not None and asks.near * stop <= value < stop:
+            return "near_limit", f"{value / stop:.0%} {words}."
+    return "", ""

@@ -1,0 +1,149 @@
+"""The kill switches that stand, as the store has them.
+
+Two rules together leave no gap, whoever starts what where while a switch is thrown. Who throws one first makes the
+record durable, and then halts every session that is there. Who begins an agent first makes it durable that it runs, and
+then reads the records. Of the two, whichever came later sees the other.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from midcourse.core.audit import AuditEntry
+from midcourse.core.commands import Halt
+from midcourse.core.ids import SwitchId
+from midcourse.core.session import LIVE, Session, Status
+from midcourse.core.switches import Scope, Switch, halt_id
+from midcourse.errors import Damaged, InvalidInput
+from midcourse.ports.store import Head, Store
+
+SHELF: Final = "kill-switches"
+PREFIX: Final = "ks_"
+_STANDING: Final = "standing/"
+_LIFTED: Final = "lifted/"
+_LAST: Final = "\U0010ffff"
+
+
+class ActiveSwitches:
+    """Reads and writes the records. On any loop."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._failed_writes: dict[SwitchId, tuple[Switch, AuditEntry]] = {}
+        self._reads: dict[asyncio.AbstractEventLoop, asyncio.Task[tuple[Switch, ...]]] = {}
+
+    async def switches(self) -> tuple[Switch, ...]:
+        """Those that stand now. Who asks at the same time shares a read that had not begun by then.
+
+        Raises:
+            Damaged: a record cannot be read: nobody knows what it covers.
+            StoreError: the store cannot be read.
+        """
+        loop = asyncio.get_running_loop()
+        read = self._reads.get(loop)
+        if read is None:
+            read = self._reads[loop] = loop.create_task(self._read(loop))
+        return await asyncio.shield(read)
+
+    async def _read(self, loop: asyncio.AbstractEventLoop) -> tuple[Switch, ...]:
+        await asyncio.sleep(0)  # whoever is ready now shares it
+        del self._reads[loop]  # whoever comes from here on may have become durable after what is read
+        # Nothing, behind what was written before somebody asked: that is durable when the answer comes.
+        await self._store.shelve(SHELF, {})
+        return tuple(await self.recent())
+
+    async def switch_over(self, session: Session) -> Switch | None:
+        """One that stands over a session, if any does."""
+        return next((one for one in await self.switches() if covers(one.scope, session)), None)
+
+    async def recent(self) -> Sequence[Switch]:
+        """Those that stand, as they were a moment ago: for whoever only shows them, or looks again soon."""
+        return [*await self._between(_STANDING), *(switch for switch, _ in self._failed_writes.values())]
+
+    def hold_unwritten(self, switch: Switch, entry: AuditEntry) -> None:
+        """A switch that could not be written stands in this process, which writes it when it can."""
+        self._failed_writes[switch.id] = (switch, entry)
+
+    async def flush(self) -> None:
+        """Write the switches that could not be written.
+
+        Raises:
+            StoreError: they still cannot.
+        """
+        for switch, entry in list(self._failed_writes.values()):
+            await self.keep(switch, entry)
+
+    async def lifted(self) -> Sequence[Switch]:
+        """Those that stood once, the last one first. There are few: they are rare."""
+        return sorted(await self._between(_LIFTED), key=lambda one: one.lifted_at or 0.0, reverse=True)
+
+    async def find(self, switch_id: str, tenant: str | None = None) -> Switch:
+        """A switch that was thrown, standing or lifted, by its id or enough of its beginning.
+
+        ``tenant``: one that concerns it. Others are not there, and make no beginning ambiguous.
+
+        Raises:
+            InvalidInput: there is none of that id.
+        """
+        exact = [held[0]] if (held := self._failed_writes.get(SwitchId(switch_id))) else []
+        for place in (_STANDING, _LIFTED):
+            key = place + switch_id[:200]
+            exact += [_decoded(content) for _, content in await self._store.shelved(SHELF, first=key, last=key)]
+        for one in exact:
+            if one.scope.concerns(tenant):
+                return one
+        seen = [one for one in [*await self.recent(), *await self.lifted()] if one.scope.concerns(tenant)]
+        alike = [one for one in seen if one.id.startswith(switch_id)]
+        if len(alike) == 1 and len(switch_id) > len(PREFIX):
+            return alike[0]
+        raise InvalidInput(
+            f"There is no kill switch '{switch_id[:100]}'. List the kill switches.",
+            code="kill_switch_not_found",
+            field="switch",
+        )
+
+    async def keep(self, switch: Switch, entry: AuditEntry) -> None:
+        """Make a switch durable as it is now, and who did that."""
+        content = msgspec.json.encode(switch)
+        standing, lifted = (content, None) if switch.stands else (None, content)
+        items = {_STANDING + switch.id: standing, _LIFTED + switch.id: lifted}
+        await self._store.shelve(SHELF, items, audit=[entry])
+        self._failed_writes.pop(switch.id, None)
+
+    async def _between(self, place: str) -> list[Switch]:
+        rows = await self._store.shelved(SHELF, first=place, last=place + _LAST)
+        return [_decoded(content) for _, content in rows]
+
+
+def covers(scope: Scope, session: Session) -> bool:
+    """Whether a scope covers a session."""
+    return scope.covers(session.id, session.agent, session.terms.labels)
+
+
+def must_halt(switch: Switch, session: Session) -> bool:
+    """Whether a session goes on that a switch stands over. What an operator cancelled since then is being undone."""
+    if session.status not in LIVE or session.status is Status.HALTED or not covers(switch.scope, session):
+        return False
+    return session.cancel is None or session.cancel.since < switch.at
+
+
+def halt_of(switch: Switch, session: "Head | Session") -> Halt:
+    """The command with which a switch halts a session."""
+    identity = halt_id(switch.id, session.position)
+    return Halt(id=identity, by=switch.by, role="operate", reason=switch.reason, switch=switch.id)
+
+
+def switch_id(fresh: str) -> SwitchId:
+    """The id of a new switch: later ones come later in order."""
+    return SwitchId(f"{PREFIX}{fresh}")
+
+
+def _decoded(content: bytes) -> Switch:
+    try:
+        return msgspec.json.decode(content, type=Switch)
+    except msgspec.MsgspecError as error:
+        raise Damaged(
+            f"The record of a kill switch cannot be read ({error}). Restore the store from a backup."
+        ) from error

@@ -1,0 +1,90 @@
+"""What every driver of a process shares: the store, the clock, who listens, the threads, the agents' loop."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Protocol
+
+from midcourse.core.commands import AnyCommand
+from midcourse.core.ids import SessionId
+from midcourse.core.replies import Level, Reply
+from midcourse.core.session import Session
+from midcourse.core.terms import Terms
+from midcourse.policy.document import Environments
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Store
+from midcourse.runtime.active_switches import ActiveSwitches
+from midcourse.runtime.admission import Admission
+from midcourse.runtime.agents import Agent
+from midcourse.runtime.fanout import Fanout
+from midcourse.runtime.process_pool import ProcessPool
+from midcourse.runtime.settings import Settings
+
+
+class SessionTree(Protocol):
+    """What a session can do about its children, whichever process drives them."""
+
+    async def create_child(self, child: SessionId, agent: Agent[object], goal: str, parent: SessionId) -> None:
+        """Create the child, queued and unowned, or find it as it is."""
+        ...
+
+    async def start_child(self, child: SessionId, parent: SessionId, *, again: bool) -> None:
+        """Start a queued child, lift what its parent had stopped it with, and try a failed one ``again``."""
+        ...
+
+    async def restart(self, session: Session) -> SessionId:
+        """Begin anew what was forced to end; again, after a crash, it is the same new session."""
+        ...
+
+    async def reopened(self, session: Session) -> Sequence[SessionId]:
+        """The sessions below this one that had ended and work again, as far as no live one stands between."""
+        ...
+
+    async def look_up(self, child: SessionId) -> Session:
+        """The child as it is, at the least cost."""
+        ...
+
+    def affords(self, session_id: SessionId, price: float) -> bool:
+        """Whether a session and those above it can pay ``price``, as far as they are driven here; else they pause."""
+        ...
+
+    def look_up_here(self, session_id: SessionId) -> Session | None:
+        """A session as it is, if it is driven here."""
+        ...
+
+    def spent(self, session_id: SessionId) -> float | None:
+        """Dollars that a session has spent, running calls included, if it is driven here."""
+        ...
+
+    async def send(self, session_id: SessionId, command: AnyCommand, *, until: Level, wait: float) -> Reply:
+        """Send a command to any session."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeContext:
+    """What every driver of a process shares."""
+
+    store: Store
+    clock: Clock
+    fanout: Fanout
+    settings: Settings
+    threads: Executor
+    processes: ProcessPool
+    loop: asyncio.AbstractEventLoop
+    is_fresh: Callable[[], bool]
+    owes: Callable[[SessionId], bool]
+    """Whether a stop was sent to that session that is not in its inbox yet."""
+    admission: Admission
+    environments: Callable[[str], Environments | None]
+    """Where the policy of that name wants a person to be asked; None if nobody watches."""
+    most_for_a_call: Callable[[str], float | None]
+    """Dollars that one call may cost under the policy of that name; None: any sum."""
+    longest_correction: Callable[[str], int | None]
+    """Characters of the longest correction that the policy of that name takes; None: any length."""
+    requires_hypothesis: Callable[[Terms], bool]
+    """Whether an agent under these terms must state a hypothesis before it acts."""
+    tree: SessionTree
+    standing: ActiveSwitches
+    """The kill switches: looked at before an agent begins."""

@@ -1,0 +1,195 @@
+"""Which asks were delivered on whose chat stream, durably: what an answer without an ask's id may mean."""
+
+import hashlib
+from math import inf
+
+from midcourse.core import commands as cmd
+from midcourse.core.codec import canonical
+from midcourse.core.ids import AskId, CommandId, SessionId, ask_id
+from midcourse.core.replies import Reply
+from midcourse.core.request_checks import answer_value
+from midcourse.core.session import Session
+from midcourse.errors import Refused
+from midcourse.people.inbox import open_ask
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import AskHead, Store
+from midcourse.server.approval_counts import note_answer
+from midcourse.server.caller import Caller
+
+_WAIT = 10.0
+
+
+class Delivered:
+    """The asks that each caller was shown, on the session's shelf. Another server process reads the same."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def note(self, session_id: SessionId, ask: str, caller: str) -> None:
+        """The ask is about to be sent on a stream of ``caller``."""
+        await self._store.shelve(_shelf(session_id), {f"{caller}\n{ask}": f"{self._clock.now():.6f}".encode()})
+
+    async def to(self, session_id: SessionId, caller: str) -> dict[str, float]:
+        """The asks that ``caller`` was shown, in the order they were, and when."""
+        rows = await self._store.shelved(_shelf(session_id), first=f"{caller}\n", last=f"{caller}\n\U0010ffff")
+        shown = sorted((float(at), key.partition("\n")[2]) for key, at in rows)
+        return {ask: at for at, ask in shown}
+
+
+class Answering:
+    """One caller's answer to one session, and the ask it is for."""
+
+    def __init__(self, caller: Caller, session: Session, answer: object, arrived: float) -> None:
+        """``arrived`` is when the server got it."""
+        self._caller = caller
+        self._session = session
+        self._answer = answer
+        self._arrived = arrived
+        self._asked: dict[str, AskHead | None] = {}
+        worker = caller.control.worker
+        self._delivered = Delivered(worker.store, worker.clock)
+
+    async def named(self, ask: str) -> str:
+        """The ask of that id.
+
+        Raises:
+            Refused: ``already_resumed``: it was answered before; ``checkpoint_not_found``: it cannot be answered.
+        """
+        if ask in open_asks(self._session) or await self._was_given(ask):
+            return ask
+        raise await self._too_late(ask)
+
+    async def meant(self) -> str:
+        """The ask that an answer without an id is for.
+
+        Raises:
+            Refused: ``ask_id_required``: several are open, or the open one was not delivered to this caller;
+                ``already_resumed``, ``checkpoint_not_found``: none is open.
+        """
+        shown = await self._delivered.to(self._session.id, self._caller.principal.full_name)
+        standing = open_asks(self._session)
+        # A key is of one command for ever: sent again, it means the ask that it meant then.
+        if self._caller.key is not None:
+            for ask in shown:
+                if await self._was_given(ask):
+                    return ask
+        # One that was shown after the answer had arrived is not what it answers: that is the ask before, sent again.
+        if len(standing) == 1 and shown.get(only := next(iter(standing)), inf) <= self._arrived:
+            return only
+        for ask in reversed(shown):
+            if ask not in standing and await self._was_given(ask):
+                return ask
+        if standing:
+            listed = [{"ask_id": ask, "reason": reason, "prompt": prompt} for ask, (reason, prompt) in standing.items()]
+            names = ", ".join(f"{ask} ({prompt})" for ask, (_, prompt) in standing.items())
+            raise Refused(
+                f"Say which ask this answers, with ask_id (ask_id_required). Open: {names}.",
+                code="ask_id_required",
+                session_id=self._session.id,
+                asks=listed,
+            )
+        if shown:
+            raise await self._too_late(list(shown)[-1])
+        if self._session.asks_opened:
+            raise await self._too_late(ask_id(self._session.asks_opened))
+        raise checkpoint_gone(f"Session '{self._session.id}' has asked nothing.", self._session.id)
+
+    async def give(self, ask: str) -> Reply:
+        """Answer the ask; the same answer of the same caller counts once."""
+        child, _, name = ask.rpartition("/")
+        holder, value = SessionId(child or self._session.id), answer_value(self._answer)
+        command = self._caller.make_command(
+            cmd.Answer,
+            id=self._command_id(ask),
+            value=value,
+            ask=AskId(name),
+        )
+        if ask not in self._asked:  # as it was before the first try
+            self._asked[ask] = await open_ask(self._caller.control.worker.store, holder, name)
+        try:
+            reply = await self._caller.send(holder, command, wait=_WAIT)
+        except Refused as error:
+            if error.code in ("already_answered", "session_ended", "ask_not_found", "not_allowed"):
+                raise await self._too_late(ask) from error
+            raise
+        await note_answer(self._caller, self._asked[ask], value, reply)
+        return reply
+
+    def _command_id(self, ask: str) -> CommandId:
+        if self._caller.key is not None:
+            return self._caller.command_id
+        words = f"{self._caller.principal.full_name}\n{self._session.id}\n{ask}\n".encode() + canonical(self._answer)
+        return CommandId(f"chat_{hashlib.blake2b(words, digest_size=16).hexdigest()}")
+
+    async def _was_given(self, ask: str) -> bool:
+        """Whether this caller has given this very answer to it before."""
+        child, _, name = ask.rpartition("/")
+        if child and not child.startswith(f"{self._session.id}."):
+            return False
+        row = await self._caller.control.worker.store.row(SessionId(child or self._session.id), self._command_id(ask))
+        if row is None:
+            return False
+        sent = cmd.decode_command(row.content) if row.content else None
+        return sent is None or (isinstance(sent, cmd.Answer) and sent.ask == name)
+
+    async def _too_late(self, ask: str) -> Refused:
+        child, _, name = ask.rpartition("/")
+        holder = SessionId(child or self._session.id)
+        is_here = not child or child.startswith(f"{self._session.id}.")
+        end = await self._caller.read(self._caller.control.end_of_ask(holder, AskId(name))) if is_here else ""
+        if end == "answered":
+            return Refused(
+                f"Cannot resume session '{self._session.id}': '{ask}' was answered before (already_resumed).",
+                code="already_resumed",
+                session_id=self._session.id,
+            )
+        why = {
+            "": f"there is no ask '{ask}'",
+            "expired": f"nobody answered '{ask}' in time",
+            "superseded": f"a message changed the course, which closed '{ask}'",
+            "withdrawn": f"'{ask}' ended with the session",
+        }.get(end, f"'{ask}' is {end}")
+        return checkpoint_gone(f"Cannot resume session '{self._session.id}': {why}.", self._session.id)
+
+
+def open_asks(session: Session) -> dict[str, tuple[str, str]]:
+    """The open asks of a session, those of its children too: id to reason and prompt."""
+    own = {str(ask.id): (ask.reason, ask.prompt) for ask in session.asks}
+    return own | {f"{one.child}/{one.ask}": (one.reason, one.prompt) for one in session.child_asks}
+
+
+class BegunSessions:
+    """Which Idempotency-Key began a session whose id its client chose: sent again, it is no second message."""
+
+    def __init__(self, caller: Caller, session_id: SessionId) -> None:
+        self._store = caller.control.worker.store
+        self._shelf = f"chat:{session_id}:begun"
+        self._key = None if caller.key is None else caller.command_id
+
+    async def note(self) -> None:
+        """The session is about to be created with this key."""
+        if self._key is not None:
+            await self._store.shelve(self._shelf, {self._key: b"1"})
+
+    async def forget(self) -> None:
+        """Somebody else has created it meanwhile."""
+        if self._key is not None:
+            await self._store.shelve(self._shelf, {self._key: None})
+
+    async def was_by_this(self) -> bool:
+        """Whether this key began it."""
+        if self._key is None:
+            return False
+        return bool(await self._store.shelf_keys(self._shelf, first=self._key, last=self._key))
+
+
+def checkpoint_gone(sentence: str, session_id: SessionId) -> Refused:
+    """The error of an answer that nothing waits for any more."""
+    words = f"{sentence.rstrip('.')} (checkpoint_not_found)."
+    return Refused(words, code="checkpoint_not_found", session_id=session_id)
+
+
+def _shelf(session_id: SessionId) -> str:
+    # Not "<kind>:<id>": those are copied by a fork, and a fork's asks were shown to nobody.
+    return f"chat:{session_id}:shown"

@@ -1,0 +1,131 @@
+"""What stands at a place: a file with its content's hash, a link, a folder, nothing. Two looks can be compared."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from typing import Final, Literal
+
+import msgspec
+
+from midcourse.tools.root_folder import PathPlace, kind_in_words, opened_file
+from midcourse.tools.tool_errors import changed_meanwhile, wrong_kind
+
+_CHUNK: Final = 1 << 20
+
+Kind = Literal["absent", "file", "link", "folder"]
+
+
+class State(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that an undo needs to make it so again, but for a file's content, which a backup holds by its hash."""
+
+    kind: Kind
+    mode: int | None = None
+    """Permission bits. None for a file that does not exist yet: the system chooses them."""
+    content: str = ""
+    size: int = 0
+    target: str = ""
+    mtime: int = 0
+    owner: tuple[int, int] | None = None
+
+    def is_same(self, other: "State") -> bool:
+        """Whether nobody has changed anything that matters: times, owners and what goes with owners do not."""
+        if self.kind != other.kind:
+            return False
+        if self.kind == "file":
+            if self.content != other.content:
+                return False
+            # Not setuid and the like: they are not given to a file that could not be given to its owner.
+            return self.mode is None or other.mode is None or (self.mode ^ other.mode) & 0o777 == 0
+        return self.target == other.target
+
+    def in_words(self) -> str:
+        """For a sentence that says what was found."""
+        if self.kind == "file":
+            return f"a file of {self.size:,} bytes, sha256 {self.content[:12]}…"
+        return {"absent": "nothing is there", "link": f"a link to {self.target}"}.get(self.kind, "a folder")
+
+
+ABSENT: Final = State("absent")
+FOLDER: Final = State("folder")
+
+
+def sha256(content: bytes) -> str:
+    """The name of a content."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def state_at(place: PathPlace, poll: Callable[[], None] | None = None) -> State:
+    """What stands at ``place``, its content read and hashed; ``poll`` is called now and then, and may end it."""
+    state = outline_at(place)
+    if state.kind != "file":
+        return state
+    with opened_file(place) as opened:
+        content = hash_of(opened, poll)
+    return msgspec.structs.replace(state, content=content)
+
+
+def outline_at(place: PathPlace) -> State:
+    """What stands at ``place``, without a look at its content.
+
+    Raises:
+        MidcourseError: a device, a pipe or a socket, which these tools leave alone.
+    """
+    found = place.stat
+    if found is None:
+        return ABSENT
+    kind: Kind
+    target = ""
+    if stat.S_ISREG(found.st_mode):
+        kind = "file"
+    elif stat.S_ISDIR(found.st_mode):
+        kind = "folder"
+    elif stat.S_ISLNK(found.st_mode):
+        kind = "link"
+        target = os.readlink(place.name, dir_fd=place.folder)
+    else:
+        raise wrong_kind(place.given, kind_in_words(found.st_mode), "files, folders and links")
+    return State(
+        kind,
+        mode=stat.S_IMODE(found.st_mode),
+        size=found.st_size if kind == "file" else 0,
+        target=target,
+        mtime=found.st_mtime_ns,
+        owner=(found.st_uid, found.st_gid),
+    )
+
+
+def hash_of(opened: int, poll: Callable[[], None] | None = None) -> str:
+    """The hash of all that an open file holds."""
+    hashing = hashlib.sha256()
+    with os.fdopen(os.dup(opened), "rb") as file:
+        while piece := file.read(_CHUNK):
+            hashing.update(piece)
+            if poll is not None:
+                poll()
+    return hashing.hexdigest()
+
+
+def check_unchanged(place: PathPlace, seen: os.stat_result | None) -> None:
+    """A last look before something is replaced: is it what was backed up?
+
+    Raises:
+        MidcourseError: somebody else has just written to it.
+    """
+    now = place.stat
+    if _marks(now) != _marks(seen):
+        raise changed_meanwhile(place.given)
+
+
+def is_unchanged(place: PathPlace, seen: os.stat_result | None) -> bool:
+    """A last look of an undo. A folder is the same one whatever is put into it or taken out."""
+    now = place.stat
+    if now is not None and seen is not None and stat.S_ISDIR(now.st_mode) and stat.S_ISDIR(seen.st_mode):
+        return os.path.samestat(now, seen)
+    return _marks(now) == _marks(seen)
+
+
+def _marks(found: os.stat_result | None) -> tuple[int, ...]:
+    if found is None:
+        return ()
+    return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns

@@ -1,0 +1,1 @@
+"""Erasure and restore of what a store keeps."""
