@@ -129,11 +129,11 @@ def test_a_stop_is_answered_while_a_long_report_is_read(client: httpx2.Client, r
 
     entered, may_go_on = threading.Event(), threading.Event()
 
-    async def slow(**given: Any) -> Any:
+    async def slow(*given: Any) -> Any:
         if threading.current_thread().name == "midcourse-reading":  # others of the server look at sessions as well
             entered.set()
             may_go_on.wait()  # work that holds its loop
-        return await heads(**given)
+        return await heads(*given)
 
     setattr(store, "heads", slow)  # noqa: B010 - the store's own method
     try:

@@ -22,8 +22,8 @@ class Meter(Protocol):
         """An event was added to a journal; ``session`` is as it stands after it. Under the session's lock."""
         ...
 
-    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, wished_at: float) -> None:
-        """A stop that somebody wished at ``wished_at`` is being decided. Its events come next."""
+    def stopping(self, session: Session, verb: StopVerb, by: Stopper, wished_at: float, at: float) -> None:
+        """A stop that was asked for at ``wished_at`` was decided at ``at``. Its events were recorded before."""
         ...
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
@@ -57,7 +57,7 @@ class Unmetered:
     def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
         """Nothing."""
 
-    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, wished_at: float) -> None:
+    def stopping(self, session: Session, verb: StopVerb, by: Stopper, wished_at: float, at: float) -> None:
         """Nothing."""
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
@@ -93,10 +93,10 @@ class Meters(Unmetered):
         for meter in self._meters:
             meter.recorded(session, epoch, record)
 
-    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, wished_at: float) -> None:
+    def stopping(self, session: Session, verb: StopVerb, by: Stopper, wished_at: float, at: float) -> None:
         """Told on."""
         for meter in self._meters:
-            meter.stopping(session_id, verb, by, wished_at)
+            meter.stopping(session, verb, by, wished_at, at)
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
         """Told on."""

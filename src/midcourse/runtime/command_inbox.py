@@ -145,7 +145,7 @@ class CommandInbox:
         if verb is None or self._journal.session.status is before.status:
             return None
         stop = _Stop(verb, stopper_of(command.by, halts=verb == "halt"), _wished_at(command, put_at))
-        self._journal.meter.stopping(before.id, *stop)
+        self._journal.meter.stopping(self._journal.session, *stop, self._journal.now)
         return stop
 
     async def step_in(self, command: cmd.Intervene) -> bool:

@@ -159,12 +159,9 @@ def _shape(kind: types.Type, found: dict[str, Schema]) -> Schema:
         case types.VarTupleType(item_type=item) | types.ListType(item_type=item):
             return {"type": "array", "items": _shape(item, found)}
         case types.TupleType(item_types=several):
-            return {
-                "type": "array",
-                "items": _shape(several[0], found),
-                "minItems": len(several),
-                "maxItems": len(several),
-            }
+            shapes = [_shape(one, found) for one in several]
+            items = shapes[0] if all(one == shapes[0] for one in shapes) else {"anyOf": shapes}
+            return {"type": "array", "items": items, "minItems": len(several), "maxItems": len(several)}
         case types.DictType(value_type=value):
             return {"type": "object", "additionalProperties": _shape(value, found)}
         case types.LiteralType(values=values):

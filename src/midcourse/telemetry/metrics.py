@@ -50,7 +50,6 @@ _FIRST_SIGN: Final = (
     *(ev.SessionCompleted, ev.SessionFailed, ev.SessionCancelled, ev.SessionPaused, ev.SessionWaiting),
 )
 """What shows that a session which was taken over goes on."""
-_STOPS: Final = (ev.PauseRequested, ev.CancelRequested, ev.SessionHalted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +93,6 @@ class _Stop:
     verb: StopVerb
     by: Stopper
     wished_at: float
-    is_under_way: bool = False
-    """Whether it has been journaled; other events may come before it, in the same append."""
 
 
 @dataclass(slots=True)
@@ -270,14 +267,13 @@ class Metrics:
         if seen.taken is not None and isinstance(event, _FIRST_SIGN):
             self._recovered.observe(max(0.0, self._clock.monotonic() - seen.taken))
             seen.taken = None
-        if seen.stop is not None and isinstance(event, _STOPS):
-            seen.stop.is_under_way = True
-        if seen.stop is not None and seen.stop.is_under_way:
+        if seen.stop is not None:
             seen.stop = self._still_to_stop(seen.stop, session, seen, record.at)
 
-    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, wished_at: float) -> None:
-        """A stop is being decided."""
-        self._seen.setdefault(session_id, _Seen()).stop = _Stop(verb, by, wished_at)
+    def stopping(self, session: Session, verb: StopVerb, by: Stopper, wished_at: float, at: float) -> None:
+        """A stop was decided at ``at``: it is over at once, or when the last call has ended."""
+        seen = self._seen.setdefault(session.id, _Seen())
+        seen.stop = self._still_to_stop(_Stop(verb, by, wished_at), session, seen, at)
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
         """It is decided, durably."""
