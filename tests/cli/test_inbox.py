@@ -81,7 +81,7 @@ def test_a_webhook_is_added_tried_listed_and_removed_and_its_secret_is_shown_onc
 
 
 def test_an_option_before_a_command_is_not_silently_left_out(midcourse: Command) -> None:
-    misplaced = midcourse("inbox", "list", "--url", "http://127.0.0.1:1", "take", "sess_waiting")
+    misplaced = midcourse("inbox", "--url", "http://127.0.0.1:1", "take", "sess_waiting")
     assert (misplaced.code, "Options follow a command: midcourse inbox list|take|hand-over --url" in misplaced.err) == (
         2,
         True,

@@ -41,7 +41,7 @@ def test_it_counts_asks_halts_reports_lifts_and_releases(midcourse: Command, tmp
     lifted = midcourse("kill-switch", "lift", switch, "--why", "over", *where)
     told = " ".join(lifted.out.split())
     assert "2 sessions stay halted." in told
-    assert "Let them go back to where they were: midcourse kill-switch release " in told
+    assert "Release them with: midcourse kill-switch release " in told
     assert "2 of 2 went back" in midcourse("kill-switch", "release", switch, *where).out
     assert "waiting" in midcourse("ps", *where).out
 

@@ -1,5 +1,6 @@
 """Every figure of a report against a fleet whose answers are worked out by hand: see ``recorded_fleet.py``."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -180,9 +181,14 @@ async def look(number: int) -> str:
     return f"{number}: {'x' * 200}"
 
 
+_was_paused = asyncio.Event()
+
+
 @midcourse.agent(name="tests.looker")
 async def looker(run: midcourse.Run) -> str:
     for number in range(400):
+        if number == 200:
+            await _was_paused.wait()
         await run.step("look", look, number)
     return "done"
 
@@ -193,6 +199,7 @@ async def test_what_a_real_run_left_behind_is_consistent_with_its_snapshots(tmp_
         session = await mc.start(looker, "look", session_id="sess_1")
         await until(session, "step.finished", times=20)
         await session.pause("let me see", until="stopped")
+        _was_paused.set()
         await session.resume()
         assert await session.result(timeout=30) == "done"
     store = await open_store(url)

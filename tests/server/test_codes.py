@@ -557,6 +557,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("test_webhook", "webhook_not_found"): lambda world: world.ask("test_webhook"),
     ("list_deliveries", "webhook_not_found"): lambda world: world.ask("list_deliveries"),
     ("add_token", "idempotency_key_reused"): _another_token,
+    ("add_token", "session_not_found"): lambda world: world.ask("add_token", {"name": "lost", "session": "sess_none"}),
     ("add_token", "token_exists"): _with_id("add_token", {"name": "twin"}, {"name": "twin"}),
     ("revoke_token", "token_not_found"): lambda world: world.ask("revoke_token"),
     ("log_in", "login_refused"): lambda world: world.ask("log_in", {"credential": "mcl_none"}),
