@@ -164,7 +164,7 @@ class _There:
 
         name, version = split(STANDARD.id if policy in NAMELESS else policy)
         wanted = {} if version is None else {"version": version}
-        return await self._wire.get(f"policy/{quote(name, safe='')}", _Version, wanted, wait=_WAIT)
+        return await self._wire.get(f"policies/{quote(name, safe='')}", _Version, wanted, wait=_WAIT)
 
     async def review(self, since: float) -> Sequence[str]:
         return (_ITS_OWN_REVIEWS,)

@@ -69,7 +69,7 @@ class RemotePolicies:
 
     async def load_text(self, text: str) -> Policy:
         """The policy that YAML text describes, over a policy of the server."""
-        content = await self._wire.send("POST", "policy/check", body={"document": text})
+        content = await self._wire.send("POST", "policies/check", body={"document": text})
         return from_document(self._wire.read(content, _Check).document)
 
     async def save(self, name: str, text: str, why: str) -> KeptPolicy:
@@ -90,7 +90,7 @@ class RemotePolicies:
         """What a saved policy, or the text of one, would have done to the server's own runs, as the API tells it."""
         body = {"policy": policy, "document": document, "since": since, "limit": limit}
         wish = {**_given(body), "against": list(against)}
-        content = await self._wire.send("POST", "policy/backtest", body=wish, wait=_TRIAL_SECONDS)
+        content = await self._wire.send("POST", "policies/backtest", body=wish, wait=_TRIAL_SECONDS)
         return self._wire.read(content, dict[str, Any])
 
     async def calibrate(
@@ -102,7 +102,7 @@ class RemotePolicies:
             InvalidInput: ``too_few_runs``.
         """
         wish = _given({"policy": policy, "false_stops": false_stops, "since": since, "limit": limit})
-        content = await self._wire.send("POST", "policy/calibrate", body=wish, wait=_TRIAL_SECONDS)
+        content = await self._wire.send("POST", "policies/calibrate", body=wish, wait=_TRIAL_SECONDS)
         return self._wire.read(content, Calibration)
 
 
@@ -113,7 +113,7 @@ def _given(wish: Mapping[str, object]) -> dict[str, object]:
 def _path(name: str) -> str:
     if not name or "@" in name:
         raise not_found(name, ())
-    return f"policy/{quote(name, safe='')}"
+    return f"policies/{quote(name, safe='')}"
 
 
 def _kept(found: _Whole) -> KeptPolicy:
