@@ -281,7 +281,7 @@ TABLE: Final[Mapping[str, Flip | Elsewhere]] = {
     "restraint.false_positives": Flip(0.2, 0.5, mistrusted),
     "restraint.labels": Flip(10, 20, mistrusted),
     "restraint.labels_for": Flip(Span(30 * 86_400), Span(60 * 86_400), mistrusted),
-    "restraint.quality": Elsewhere("analysis/reports/test_proposals.py", "quality"),
+    "restraint.quality": Elsewhere("reports/test_proposals.py", "quality"),
     "restraint.again": Flip(0.2, 0.5, lambda policy: gone_back_behind(policy.restraint, rules_of(policy)[0], 10.0)),
     "restraint.again_after": Flip(12, 3, lambda policy: rests(policy.restraint, "errors")),
     "restraint.retries": Elsewhere(f"{HERE}::test_an_interruption_that_fails_is_tried_again_so_often", "retries"),
