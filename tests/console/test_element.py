@@ -155,6 +155,21 @@ def test_a_wrong_token_is_told_in_its_place_and_as_an_event_and_a_right_one_mend
     expect(run.slot("Pause")).to_be_enabled()
 
 
+def test_a_token_that_is_revoked_while_a_run_is_shown_leaves_no_buttons_and_another_brings_them_back(
+    site: Page, origin: str, server: Running, api: Api
+) -> None:
+    session = api.start("memo", goal("Write the memo"))
+    token = api.post("/tokens", name="of-a-page", role="steer")["token"]
+    run = embedded(site, origin, server, session, token=token)
+    run.is_at("running")
+    api.delete("/tokens/of-a-page")
+    expect(run.handle.get_by_role("alert")).to_contain_text("does not accept this page's token")
+    expect(run.handle.get_by_role("button")).to_have_count(0)
+    site.locator("midcourse-handle").evaluate("(one, token) => { one.token = token; }", TOKEN)
+    run.is_at("running")
+    expect(run.slot("Pause")).to_be_enabled()
+
+
 def test_a_session_that_is_not_there_and_a_server_that_does_not_answer_are_told_in_its_place(
     site: Page, origin: str, server: Running, api: Api
 ) -> None:

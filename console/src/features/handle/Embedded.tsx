@@ -14,7 +14,9 @@ export function Embedded({ live, me, problem, server, keys, told }: Props): JSX.
   const isLate = useLate();
   const connection = live.connection.value;
   const isThere = live.run.session !== null;
-  const refused = problem ?? (isThere || connection.state !== "refused" ? null : connection.problem);
+  const said = connection.state === "refused" ? connection.problem : null;
+  // A session that was shown stays, with what was refused in its bar; but without a token nothing can be done to it.
+  const refused = problem ?? (isThere && said?.code !== "unauthorized" ? null : said);
   if (refused) return <Wrong words={refused.code === "unauthorized" ? TOKEN : refused.detail} />;
   if (me && isThere) return <Handle live={live} me={me.name} role={me.role} keys={keys} told={told} />;
   if (connection.state === "lost") return <Wrong words={`No answer from ${server} since ${timeOfDay(connection.since / 1000)}: it is down, or does not allow this page. It is retried automatically.`} />;
