@@ -200,7 +200,7 @@ def _to(path: str, body: dict[str, Any] | None = None, method: str = "POST") -> 
         pause = session.pause.id if session.pause else "pause_1"
         message = session.amendable[0] if session.amendable else "msg_1"
         ask = session.asks[0].id if session.asks else "ask_1"
-        names = {"id": session.id, "message": message, "pause": pause, "ask": ask}
+        names = {"id": session.id, "message": message, "pause": pause, "ask": ask, "switch": session.switch or "none"}
         sent = {
             name: value.format(**names) if isinstance(value, str) else value for name, value in (body or {}).items()
         }
@@ -241,7 +241,7 @@ REQUESTS: Final[Mapping[type[cmd.AnyCommand], Requests]] = {
     cmd.Budget: _to("/sessions/{id}/budget", {"budget": 1e6}),
     cmd.Halt: _to("/kill-switches", _ALL),
     cmd.Lift: _each(
-        _to("/kill-switches/none/lift", {"why": "mine"}), _to("/kill-switches/none/release"), _many("lift")
+        _to("/kill-switches/{switch}/lift", {"why": "mine"}), _to("/kill-switches/{switch}/release"), _many("lift")
     ),
     # No address sends one by itself: what makes policies does.
     cmd.Intervene: _each(
@@ -259,7 +259,7 @@ BESIDE: Final = _each(
     _to("/inbox/{id}/{ask}/own"),
     _to("/inbox/hand-over", {"to": "me", "seconds": 60}),
     _to("/tokens", {"name": "mine", "role": "operate"}),
-    _to("/tokens/ann", method="DELETE"),
+    _to("/tokens/code-operate", method="DELETE"),
     _to("/webhooks", {"url": "https://example.org/", "kinds": ["review.proposed"]}),
 )
 """What would get round a control without being a command to the session."""
