@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.budget import needed
 from midcourse.core.decisions import allowed, decide
 from midcourse.core.fold import fold
 from midcourse.core.ids import AskId, CommandId, PauseId
@@ -98,8 +99,12 @@ def taken(session: Session, verb: str, role: cmd.Role) -> cmd.AnyCommand:
             return cmd.Halt(id=name, role=role)
         case "undo":
             return cmd.Undo(id=name, role=role)
-        case _:
+        case "budget":
+            return cmd.Budget(id=name, role=role, budget=needed(session) or 0.0)
+        case "lift":
             return cmd.Lift(id=name, role=role)
+        case _:
+            raise AssertionError(verb)
 
 
 def moves(*do: str) -> st.SearchStrategy[Move]:

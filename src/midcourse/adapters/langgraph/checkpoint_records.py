@@ -133,7 +133,7 @@ def decode(kind: type[S], shelf: str, key: str, content: bytes) -> S:
         value = _decoders[kind].decode(content)
     except msgspec.MsgspecError as error:
         raise Damaged(
-            f"'{key}' on the shelf '{shelf}' is no {kind.__name__.lower()} of a LangGraph thread. "
+            f"'{key}' on the shelf '{shelf}' is no record of a LangGraph thread. "
             "Nothing of it is followed; restore the store from a backup.",
             shelf=shelf,
             key=key,

@@ -130,8 +130,8 @@ async def write_many(path: str, name: str, count: int) -> None:
 
 async def test_several_processes_make_one_order_without_gaps(path: Path) -> None:
     """Each takes the end of the log as the others left it."""
-    program = "import asyncio, sys; from tests.unit.stores.sqlite.test_audit import write_many, as, w; "
-    program += "asyncio.run(w(sys.argv[1], sys.argv[2], 150))"
+    program = "import asyncio, sys; from tests.unit.stores.sqlite.test_audit import write_many; "
+    program += "asyncio.run(write_many(sys.argv[1], sys.argv[2], 150))"
     children = [
         await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(path), name, cwd=ROOT) for name in "ab"
     ]
