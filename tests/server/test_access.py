@@ -98,6 +98,8 @@ class Credential:
     known: bool = True
     says_agent: bool = False
     """An agent's own code sends it, with a person's token."""
+    page: bool = False
+    """A browser sends it that has logged in with the token."""
 
     @property
     def is_of_one_session(self) -> bool:
@@ -113,6 +115,7 @@ CREDENTIALS: Final = (
     *(Credential(f"beta-{role}", role, "beta") for role in LADDER),
     *(Credential(f"only-{role}", role, "acme", only=True) for role in LADDER),
     *(Credential(f"code-{role}", role, "acme", says_agent=True) for role in LADDER),
+    *(Credential(f"page-{role}", role, "acme", page=True) for role in LADDER),
     Credential("agent", tenant="acme", agent=True),
 )
 TARGETS: Final = ("own", "child", "other", "beta")
@@ -233,8 +236,15 @@ class World:
     tokens: Mapping[str, str]
     sessions: Mapping[str, str]
 
-    def headers(self, who: Credential) -> dict[str, str]:
+    async def headers(self, who: Credential) -> dict[str, str]:
         """What a request of a credential carries."""
+        if who.page:
+            login = await self.anybody.post("/api/v1/login", json={"credential": self.tokens[who.name]})
+            assert login.status_code == 200, login.text
+            self.anybody.cookies.clear()
+            cookie = login.headers["Set-Cookie"].partition(";")[0]
+            origin = str(self.anybody.base_url).rstrip("/")
+            return {"Cookie": cookie, "Midcourse-Page": login.json()["page_key"], "Origin": origin}
         found = {"Authorization": f"Bearer {self.tokens[who.name]}"} if who.name != "nobody" else {}
         return found | ({AGENT_HEADER: self.sessions["own"]} if who.says_agent else {})
 
@@ -246,7 +256,8 @@ class World:
         sent = None if body is None else {name: fill.get(str(value), value) for name, value in body.items()}
         names = {"message": "msg_99", "digest": "none", "name": "nobody", "ask": "ask_1", "webhook": "none"}
         where = place_of(path).format(session_id=session, switch="none", **names)
-        async with self.anybody.stream(method, where, json=sent, headers=self.headers(who)) as response:
+        headers = await self.headers(who)
+        async with self.anybody.stream(method, where, json=sent, headers=headers) as response:
             assert response.status_code < 500, (address, who.name)
             if response.status_code not in (401, 403, 404, 422):
                 return set()
@@ -295,6 +306,13 @@ async def _started(host: httpx2.AsyncClient, tenant: str = "", goal: str = "") -
     return session
 
 
+async def _until_parents_pause_is_lifted(host: httpx2.AsyncClient, child: str) -> None:
+    """A resume goes down the tree after it was answered."""
+    while (shown := (await host.get(f"/sessions/{child}")).json())["pause"]:
+        if not shown["pause"]["by"].startswith(cmd.BY_PARENT):
+            break
+
+
 async def _token(host: httpx2.AsyncClient, who: Credential, own: str) -> str:
     if who.name in ("nobody", "unknown"):
         return "mct_of-somebody-whom-nobody-knows"
@@ -339,6 +357,8 @@ async def test_each_credential_may_use_what_the_table_says_and_nothing_else(memo
                         if changes and target in ("own", "child") and not who.is_of_one_session:
                             continue  # as for "other"
                         got = await world.refusal(address, who, session)
+                        if address.endswith("/resume") and target == "own" and not got:
+                            await _until_parents_pause_is_lifted(host, sessions["only child" if who.only else "child"])
                         if got != wanted and not (got and got <= wanted):
                             wrong.append(
                                 f"{address} by {who.name} to {target}: {got or 'taken'}, not {wanted or 'taken'}"
