@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 import midcourse
-from midcourse.client.server_record import whereabouts
 from midcourse.errors import MidcourseError
+from midcourse.handle.http.server_record import whereabouts
 from midcourse.runtime.settings import Settings
 from midcourse.samples.folders import FOLDER as SAMPLES_FOLDER
 from midcourse.samples.models import PACE, PRICES

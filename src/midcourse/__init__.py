@@ -1,7 +1,6 @@
 """Midcourse, the interrupt handle for AI agents: pause, resume, redirect, cancel or answer any of them, durably."""
 
 from midcourse._version import __version__
-from midcourse.api import Midcourse, SessionHandle, connect, open
 from midcourse.core import events
 from midcourse.core.audit import Audited, AuditEntry
 from midcourse.core.events import ReceiptLine, Recorded
@@ -33,6 +32,7 @@ from midcourse.errors import (
     ToolUnavailable,
     Unencodable,
 )
+from midcourse.handle import Midcourse, SessionHandle
 from midcourse.ports.bus import Delta
 from midcourse.runtime.agents import Agent, agent
 from midcourse.runtime.calls import current_call
@@ -40,6 +40,7 @@ from midcourse.runtime.model_streams import StreamEnd
 from midcourse.runtime.run import Run
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.tools import Happened, Tool, Unchanged, tool
+from midcourse.wiring import connect, open
 
 __all__ = [
     "AccessDenied",

@@ -1,18 +1,24 @@
-"""The composition root: the only module that names a backend."""
+"""The composition root: opens stores and connections, and is the only module that names a backend."""
 
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from midcourse.bus.memory import MemoryBus
-from midcourse.client import RemoteMidcourse
-from midcourse.client.address import address_of, token_of
-from midcourse.client.http_connection import HttpConnection
+from midcourse.clock import SystemClock
 from midcourse.core.replies import Durability
+from midcourse.core.session import ENDED
 from midcourse.errors import InvalidInput, StoreUnavailable
+from midcourse.handle.ctrl_c import CtrlC
+from midcourse.handle.http import RemoteMidcourse
+from midcourse.handle.http.address import address_of, token_of
+from midcourse.handle.http.connection import HttpConnection
+from midcourse.handle.midcourse import Midcourse
+from midcourse.handle.opening import Opening
 from midcourse.ports.bus import Bus
 from midcourse.ports.clock import Clock
 from midcourse.ports.meter import UNMETERED, Meter
@@ -21,7 +27,6 @@ from midcourse.ports.store import Store
 from midcourse.projections.checkpoints import Checkpoints, Unconfigured
 from midcourse.projections.redis import RedisBoard
 from midcourse.runtime.agents import Agent, registered
-from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.worker import Worker
@@ -192,10 +197,71 @@ async def open_control(
     return control
 
 
-def open_remote(url: str | None, token: str | None, *, patience: float, clock: Clock | None = None) -> RemoteMidcourse:
-    """A server, which nothing is asked of yet.
+def open(
+    store: str | Store = "sqlite:///midcourse.db",
+    *,
+    durability: Durability = "power",
+    drive: bool = True,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+    redis: str | None = None,
+    grace: float = 2.0,
+    meter: Meter | None = None,
+    recover: bool = True,
+) -> Opening[Midcourse]:
+    """Open a store, and go on with every session in it that was left running and whose agent is registered here.
 
-    Raises:
-        InvalidInput: that is no address, or no token; or httpx2 is not installed.
+    ``recover=False`` leaves those alone: it drives what it starts, and what somebody sends a command to.
+    ``drive=False`` opens it to look and to steer only. Leaving the block lets sessions go at their next safe point
+    (calls in flight within ``grace`` seconds); it cancels none. ``redis`` is the URL of the Redis in which people can
+    read the checkpoints of agents that say ``backend: redis``; without it, what ``MIDCOURSE_REDIS_URL`` names.
+    ``meter`` hears what happens: ``midcourse.telemetry.spans.Spans``, say.
     """
-    return RemoteMidcourse(HttpConnection(address_of(url), token_of(token), clock or SystemClock(), patience))
+
+    @asynccontextmanager
+    async def inside() -> AsyncGenerator[Midcourse]:
+        with CtrlC() as interrupt:
+            control = await open_control(
+                store,
+                durability=durability,
+                drives=drive,
+                recovers=recover,
+                settings=settings or Settings(),
+                clock=clock,
+                redis=redis,
+                meter=meter or UNMETERED,
+            )
+            midcourse = Midcourse(control)
+            try:
+                yield midcourse
+            finally:
+                kept = sum(driver.session.status not in ENDED for driver in control.worker.drivers())
+                await midcourse.close(grace)
+                if drive:
+                    interrupt.tell(kept, control.worker.store.name, control.worker.store.durability)
+
+    return Opening("open", inside())
+
+
+def connect(
+    url: str | None = None,
+    *,
+    token: str | None = None,
+    patience: float = 30.0,
+    clock: Clock | None = None,
+) -> Opening[RemoteMidcourse]:
+    """Steer the sessions of a server, with the verbs of an open store.
+
+    Without ``url`` and ``token`` those in ``MIDCOURSE_URL`` and ``MIDCOURSE_TOKEN`` are taken. ``patience``: how many
+    seconds a connection that was lost is tried again. Leaving the block stops nothing on the server.
+    """
+
+    @asynccontextmanager
+    async def inside() -> AsyncGenerator[RemoteMidcourse]:
+        remote = RemoteMidcourse(HttpConnection(address_of(url), token_of(token), clock or SystemClock(), patience))
+        try:
+            yield remote
+        finally:
+            await remote.close()
+
+    return Opening("connect", inside())

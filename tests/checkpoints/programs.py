@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import midcourse
-from midcourse.api import Midcourse
-from midcourse.runtime.clock import SystemClock
+from midcourse.clock import SystemClock
+from midcourse.handle import Midcourse
 from midcourse.wiring import open_control
 from tests.promises.harness import QUICK, Place, resumable
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from midcourse.clock import SystemClock
 from midcourse.policy.artifact_shelf import ARTIFACTS, artifact_items
 from midcourse.policy.artifacts import ArtifactReported
-from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 from tests.cli.conftest import Command
 

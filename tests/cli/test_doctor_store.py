@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from midcourse.cli import doctor, store_checks
+from midcourse.clock import SystemClock
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import entomb
 from midcourse.core.ids import SessionId, SwitchId
@@ -24,7 +25,6 @@ from midcourse.people.outbox import Outbox
 from midcourse.people.webhooks import Delivery, Webhook
 from midcourse.ports.store import Head, Store
 from midcourse.runtime.active_switches import ActiveSwitches
-from midcourse.runtime.clock import SystemClock
 from midcourse.stores.sqlite.rows import encode_head
 from midcourse.wiring import open_store
 from tests.cli.conftest import Command

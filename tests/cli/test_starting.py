@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from midcourse.client.server_record import Whereabouts, write_down
+from midcourse.handle.http.server_record import Whereabouts, write_down
 from tests.cli.conftest import Command
 from tests.cli.test_servers import TOKEN, keep_token
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import uvicorn
 
 import midcourse
-from midcourse.client import RemoteMidcourse
+from midcourse.handle.http import RemoteMidcourse
 from midcourse.server.app import Server
 
 TOKEN = "mct_test-0123456789abcdef"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from midcourse.client import RemoteMidcourse
 from midcourse.errors import InvalidInput, Refused, SessionNotFound
+from midcourse.handle.http import RemoteMidcourse
 from midcourse.policy.artifact_shelf import ARTIFACTS, artifact_items
 from midcourse.policy.artifacts import ArtifactReported
 from tests.client.live_server import both

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from midcourse import errors
-from midcourse.api import Midcourse
-from midcourse.api.local import LocalTransport
-from midcourse.client import HttpTransport, RemoteMidcourse
-from midcourse.client.problems import error_of
 from midcourse.errors import AccessDenied, InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
-from midcourse.handle import Sessions, Transport
+from midcourse.handle import Midcourse, Sessions, Transport
+from midcourse.handle.http import HttpTransport, RemoteMidcourse
+from midcourse.handle.http.problems import error_of
+from midcourse.handle.local import LocalTransport
 from midcourse.server.problems import problem_of
 from tests.examples.expected import ROOT
 

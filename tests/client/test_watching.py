@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import midcourse
+from midcourse.clock import SystemClock
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, StepId
 from midcourse.core.session import Status
 from midcourse.errors import InvalidInput
-from midcourse.runtime.clock import SystemClock
 from tests.client.scripted_server import (
     LINGER,
     SESSION,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, expect
 
-from midcourse.runtime.clock import SystemClock
+from midcourse.clock import SystemClock
 from tests.console.agents import AGENTS, GATES, Ahead, goal
 from tests.console.conftest import LIMITS, SETTINGS, Opening
 from tests.console.pages import GUARD, PHONE, Api, RunPage, Window, until

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from midcourse.runtime.clock import SystemClock
+from midcourse.clock import SystemClock
 from midcourse.server.logins import CODE_SECONDS, SESSION_SECONDS
 from tests.console.agents import AGENTS, goal
 from tests.console.conftest import LIMITS, SETTINGS

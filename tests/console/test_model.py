@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import midcourse
-from midcourse.client.response_bodies import WireEvent, event_of
+from midcourse.handle.http.response_bodies import WireEvent, event_of
 from midcourse.server.to_json import encoded
 from tests.unit.core.stories import in_status
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from midcourse.analysis.reports.number_format import seconds
-from midcourse.runtime.clock import SystemClock
+from midcourse.clock import SystemClock
 from midcourse.server.console_files import is_built
 from midcourse.wiring import open_store
 from tests.console.agents import quick

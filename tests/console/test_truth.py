@@ -11,9 +11,9 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from midcourse.clock import SystemClock
 from midcourse.core import events as ev
 from midcourse.core.ids import StepId
-from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 from tests.console.agents import AGENTS, GATES, goal
 from tests.console.conftest import LIMITS, SETTINGS, Opening

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 import midcourse
-from midcourse.api import Midcourse
+from midcourse.handle import Midcourse
 from tests.control import agents
 
 Answer = dict[str, Any]

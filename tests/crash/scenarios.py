@@ -35,8 +35,8 @@ from midcourse.core import events as ev
 from midcourse.core.commands import AnyCommand, encode_command
 from midcourse.core.ids import SessionId
 from midcourse.core.switches import Scope
+from midcourse.handle.kill_switch import KillSwitch
 from midcourse.ports.store import Store
-from midcourse.runtime.kill_switch import KillSwitch
 from midcourse.testing.killer import LineLedger
 from tests.crash import chat_story, effects, history_agent
 from tests.crash.deeds import Judge

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 import midcourse
-from midcourse.api import Midcourse
+from midcourse.handle import Midcourse
 from tests.promises.harness import Place, Tool, history, resumable, types, until_status
 
 Session = midcourse.SessionHandle[Any]

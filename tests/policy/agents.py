@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 import midcourse
-from midcourse.runtime.clock import SystemClock
+from midcourse.clock import SystemClock
 from tests.policy.runs import GOAL
 
 WATCHED: Final = midcourse.Terms(policy="standard")

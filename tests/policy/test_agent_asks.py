@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 import midcourse
-from midcourse.api import Midcourse, SessionHandle
+from midcourse.handle import Midcourse, SessionHandle
 from midcourse.policy.document import AgentAsks
 from midcourse.policy.profiles import STANDARD
 from midcourse.policy.signals.self_asks import QUESTIONS, ambiguous

@@ -15,10 +15,10 @@ import pytest
 import midcourse
 from midcourse.analysis.reports.checklist import Grounds, checklist
 from midcourse.analysis.reports.totals import Tally
-from midcourse.api import SessionHandle
 from midcourse.core.policy_decision import Decision, Reason
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import StoreUnavailable
+from midcourse.handle import SessionHandle
 from midcourse.people.inbox import _rules as rules_of_asks  # pyright: ignore[reportPrivateUsage]
 from midcourse.policy import versions
 from midcourse.policy.document import CLASSES, Policy

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 import midcourse
-from midcourse.api import Midcourse, SessionHandle
 from midcourse.core import events as ev
+from midcourse.handle import Midcourse, SessionHandle
 from midcourse.policy import versions
 from midcourse.policy.document import Policy
 from midcourse.policy.profiles import STANDARD

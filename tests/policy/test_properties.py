@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from midcourse.analysis.backtest import replay
 from midcourse.analysis.backtest.importers.journal import recording_of
 from midcourse.analysis.backtest.recordings import Recording
-from midcourse.api import SessionHandle
 from midcourse.core.policy_decision import INTERRUPTS, SEVERITY, Decision, Reason
 from midcourse.errors import StepError
+from midcourse.handle import SessionHandle
 from midcourse.policy.document import CLASSES, Policy
 from midcourse.policy.evaluation import evaluate, rules_of
 from midcourse.policy.observation import SIGNALS, Latch, Observed

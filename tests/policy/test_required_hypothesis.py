@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 import midcourse
-from midcourse.api import Midcourse, SessionHandle
 from midcourse.core import events as ev
 from midcourse.core.hypothesis import HOW, stated_in
 from midcourse.core.terms import TaskClass
+from midcourse.handle import Midcourse, SessionHandle
 from midcourse.policy import versions
 from midcourse.policy.document import HypothesisRule, Policy
 from midcourse.policy.profiles import STANDARD

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import midcourse
-from midcourse.api import Midcourse, SessionHandle
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded
 from midcourse.core.policy_decision import Unseen
+from midcourse.handle import Midcourse, SessionHandle
 from midcourse.policy.document import Policy
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store

@@ -11,10 +11,10 @@ from typing import Any, Literal, TypeVar
 import pytest
 
 import midcourse
-from midcourse.api import Midcourse, SessionHandle
 from midcourse.core.events import Mode, Recorded, event_type
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.replies import Durability
+from midcourse.handle import Midcourse, SessionHandle
 from midcourse.ports.store import InboxRow, Store
 from midcourse.runtime.agents import OnNewVersion
 from midcourse.runtime.settings import Settings

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from midcourse.api import Midcourse, SessionHandle
 from midcourse.core.ids import SessionId
 from midcourse.errors import StoreUnavailable
+from midcourse.handle import Midcourse, SessionHandle
 from midcourse.ports.store import Owned
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, silence, turns, types, until_status, until_true

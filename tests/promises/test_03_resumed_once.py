@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import midcourse
-from midcourse.api import SessionHandle
+from midcourse.handle import SessionHandle
 from tests.control.remote import Remote
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, types, until_status, until_true

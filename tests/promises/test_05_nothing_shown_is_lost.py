@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import midcourse
-from midcourse.api import SessionHandle
 from midcourse.core import events as ev
+from midcourse.handle import SessionHandle
 from midcourse.runtime.settings import Settings
 from tests.control.agents import lines
 from tests.control.remote import Remote

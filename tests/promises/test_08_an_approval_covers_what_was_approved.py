@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace as policy_with
 
 import midcourse
+from midcourse.clock import SystemClock
 from midcourse.core import events as ev
 from midcourse.core.session import OpenAsk
 from midcourse.policy.document import Environments
 from midcourse.policy.profiles import STANDARD
 from midcourse.policy.versions import save as save_policy
-from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.supervisor import Supervisor
 from midcourse.runtime.tools import declared_tool, register
 from midcourse.stores.sqlite.memory import MemoryStore

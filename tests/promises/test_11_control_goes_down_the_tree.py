@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 import midcourse
-from midcourse.api import Midcourse, SessionHandle
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, SessionId, child_id
 from midcourse.core.steps import step_id
 from midcourse.errors import SessionNotFound
+from midcourse.handle import Midcourse, SessionHandle
 from midcourse.ports.store import Append
 from midcourse.runtime.control import Control
 from midcourse.testing.wrapped_store import WrappedStore

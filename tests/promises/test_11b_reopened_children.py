@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import midcourse
-from midcourse.api import Midcourse, SessionHandle
+from midcourse.handle import Midcourse, SessionHandle
 from tests.promises.harness import Place, Tool, resumable, until_status, until_true
 
 Family = list[midcourse.Agent[object]]

@@ -12,7 +12,6 @@ import pytest
 from msgspec.structs import replace
 
 import midcourse
-from midcourse.api import Midcourse, SessionHandle
 from midcourse.core import commands as cmd
 from midcourse.core.agent_rights import RIGHTS
 from midcourse.core.codec import Value, encode, inline
@@ -20,6 +19,7 @@ from midcourse.core.ids import AskId, CommandId, MessageId, PauseId, SessionId
 from midcourse.core.session import Session
 from midcourse.core.terms import Terms
 from midcourse.errors import MidcourseError, Refused
+from midcourse.handle import Midcourse, SessionHandle
 from midcourse.ports.sender import AGENT_HEADER
 from midcourse.tools.shell import shell_in
 from tests.promises.a_tool import in_a_process

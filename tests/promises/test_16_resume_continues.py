@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace as changed
 
 import midcourse
-from midcourse.api import SessionHandle
 from midcourse.core import events as ev
 from midcourse.errors import Refused
+from midcourse.handle import SessionHandle
 from midcourse.policy import versions
 from midcourse.policy.document import Policy
 from midcourse.policy.profiles import STANDARD

@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace as changed
 
 import midcourse
-from midcourse.api import SessionHandle
 from midcourse.core import events as ev
 from midcourse.core.codec import Blob
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Epoch, Position, SessionId
+from midcourse.handle import SessionHandle
 from midcourse.policy import versions
 from midcourse.policy.document import Policy
 from midcourse.policy.profiles import STANDARD

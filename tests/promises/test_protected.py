@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import midcourse
-from midcourse.api import Midcourse, SessionHandle
 from midcourse.core import commands as cmd
 from midcourse.core.decisions import allowed
 from midcourse.core.ids import CommandId, SessionId
+from midcourse.handle import Midcourse, SessionHandle
 from midcourse.runtime.control import Control
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, types, until, until_status

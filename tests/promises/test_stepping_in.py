@@ -11,12 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 import midcourse
-from midcourse.api import SessionHandle
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.ids import CommandId
 from midcourse.core.policy_decision import Alarm, Decision, Reason
 from midcourse.errors import InvalidInput, Refused, StepError, StoreUnavailable
+from midcourse.handle import SessionHandle
 from midcourse.policy import versions
 from midcourse.policy.document import DurationRule, ErrorRule, Policy
 from midcourse.policy.durations import Span

@@ -16,8 +16,8 @@ from typing import Any, Final, cast
 import httpx2
 
 import midcourse
-from midcourse.api import Midcourse
 from midcourse.core.session import ENDED
+from midcourse.handle import Midcourse
 from tests.replay import agents
 from tests.server.live_server import serving
 

@@ -22,8 +22,8 @@ from typing import Any, Final
 import httpx2
 
 import midcourse
-from midcourse.api import Midcourse
 from midcourse.core.events import event_type
+from midcourse.handle import Midcourse
 from tests.replay import agents
 from tests.replay.fixture_reader import STORES, ends_of, keep, pages_of
 from tests.server.live_server import serving

@@ -10,10 +10,10 @@ from midcourse.analysis.reports import trials
 from midcourse.analysis.reports.recorded_runs import Going, Runs, read_runs
 from midcourse.analysis.reports.trial_process import calibrate, try_policies
 from midcourse.analysis.reports.trials import propose, scaled, tried
+from midcourse.clock import SystemClock
 from midcourse.errors import InvalidInput, Refused
 from midcourse.policy.profiles import BUILT_IN, STANDARD
 from midcourse.ports.store import Store
-from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 from tests.reports.journals import Journal
 from tests.reports.recordings import FAILED, SUCCEEDED, recorded

@@ -1,6 +1,6 @@
 """A clock that stands still until it is moved."""
 
-from midcourse.runtime.clock import SystemClock
+from midcourse.clock import SystemClock
 
 
 class StillClock(SystemClock):

@@ -3,10 +3,10 @@
 import asyncio
 import sys
 
+from midcourse.clock import SystemClock
 from midcourse.people import webhook_sender
 from midcourse.people.outbox import Outbox
 from midcourse.people.webhook_sender import Sender
-from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 
 

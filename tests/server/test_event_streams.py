@@ -13,9 +13,9 @@ import httpx2
 import pytest
 
 import midcourse
+from midcourse.clock import SystemClock
 from midcourse.core.events import Recorded, StepFinished
 from midcourse.core.ids import Position, SessionId
-from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.fanout import Watcher
 from midcourse.server import CallerLimits, stream
 from midcourse.server.http_protocol import PatientProtocol

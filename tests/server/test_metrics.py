@@ -15,11 +15,11 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 import midcourse
+from midcourse.clock import SystemClock
 from midcourse.core.events import Recorded, SessionCreated, StepFinished
 from midcourse.core.evolution import created
 from midcourse.core.ids import Epoch, Position, SessionId, StepId
 from midcourse.core.rates import COMPLETED, FALSE_POSITIVES, INTERRUPTED, RESPONSE
-from midcourse.runtime.clock import SystemClock
 from midcourse.server.metrics import rates
 from midcourse.telemetry.metrics import MOST_AGENTS, OTHERS, Metrics
 from midcourse.wiring import open_store

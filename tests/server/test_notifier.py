@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from standardwebhooks import Webhook as Verifier
 
 import midcourse
+from midcourse.clock import SystemClock
 from midcourse.core.codec import ERASED
 from midcourse.core.ids import SessionId, SwitchId, WorkerId
 from midcourse.core.policy_decision import Alarm
@@ -32,7 +33,6 @@ from midcourse.policy.intervention_shelf import INTERVENTIONS, alarm_items
 from midcourse.policy.profiles import BUILT_IN
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
-from midcourse.runtime.clock import SystemClock
 from midcourse.stores.sqlite.memory import MemoryStore
 from tests.promises.harness import Place, resumable
 from tests.server.manual_clock import StillClock

@@ -14,11 +14,11 @@ import pytest
 from midcourse.analysis.reports.html import POLICY
 from midcourse.analysis.reports.report import Report
 from midcourse.analysis.reports.review import last_review, review
+from midcourse.clock import SystemClock
 from midcourse.errors import InvalidInput, StoreUnavailable
 from midcourse.policy.versions import history
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
-from midcourse.runtime.clock import SystemClock
 from midcourse.server import Server, review_schedule
 from midcourse.server.host_threads import ReadingThread
 from midcourse.wiring import open_store

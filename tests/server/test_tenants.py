@@ -17,9 +17,9 @@ from midcourse.core.audit_export import Verified, verify
 from midcourse.core.ids import SessionId
 from midcourse.core.switches import Scope
 from midcourse.errors import SessionNotFound
+from midcourse.handle.kill_switch import KillSwitch
 from midcourse.policy.artifact_shelf import ARTIFACTS, artifact_items
 from midcourse.policy.artifacts import ArtifactReported
-from midcourse.runtime.kill_switch import KillSwitch
 from midcourse.server import CallerLimits, stream
 from midcourse.server.caller import Caller
 from midcourse.server.tokens import Principal

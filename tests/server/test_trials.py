@@ -15,11 +15,11 @@ import httpx2
 import pytest
 
 from midcourse.analysis.reports import trial_process
-from midcourse.client.address import address_of
-from midcourse.client.http_connection import HttpConnection
-from midcourse.client.policies import RemotePolicies
+from midcourse.clock import SystemClock
 from midcourse.errors import InvalidInput
-from midcourse.runtime.clock import SystemClock
+from midcourse.handle.http.address import address_of
+from midcourse.handle.http.connection import HttpConnection
+from midcourse.handle.http.policies import RemotePolicies
 from midcourse.wiring import open_store
 from tests.reports.recordings import FAILED, SUCCEEDED, recorded
 from tests.reports.stores import keep

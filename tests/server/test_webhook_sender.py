@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from midcourse.clock import SystemClock
 from midcourse.core.audit import AuditEntry, decode_entry
 from midcourse.errors import InvalidInput
 from midcourse.people import webhook_sender
@@ -22,7 +23,6 @@ from midcourse.people.outbox import Outbox
 from midcourse.people.webhook_sender import READ, Sender, attempt, made_webhook, try_out
 from midcourse.people.webhook_signature import encode_secret
 from midcourse.people.webhooks import ALL, LONGEST_WAIT, Delivery, Webhook, delivery
-from midcourse.runtime.clock import SystemClock
 from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.tools import http_request
 from midcourse.wiring import open_store

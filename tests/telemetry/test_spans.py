@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 import midcourse
-from midcourse.api import Midcourse
+from midcourse.handle import Midcourse
 from midcourse.runtime.settings import Settings
 from midcourse.telemetry.spans import Spans
 from midcourse.wiring import open_control

@@ -7,12 +7,12 @@ from prometheus_client import CollectorRegistry
 
 import midcourse
 from midcourse.analysis.reports.reader import facts_of
-from midcourse.api import Midcourse
+from midcourse.clock import SystemClock
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.policy_decision import Decision
+from midcourse.handle import Midcourse
 from midcourse.policy.profiles import STANDARD
-from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.session_loader import read_events
 from midcourse.runtime.settings import Settings
 from midcourse.telemetry.metrics import Metrics

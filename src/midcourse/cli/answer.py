@@ -12,12 +12,12 @@ from midcourse.cli.command import Call, command
 from midcourse.cli.printer import plain, print_json, print_lines
 from midcourse.cli.status_text import reply_words
 from midcourse.cli.target import SessionArgument, argument, find, flag, opened, option
+from midcourse.clock import SystemClock
 from midcourse.core.asks import NEED_APPROVAL, is_no, is_unclear, is_yes
 from midcourse.core.request_checks import answer_value
 from midcourse.core.session import ChildAsk, OpenAsk, Session
 from midcourse.core.to_json import to_json
 from midcourse.errors import InvalidInput, MidcourseError, Refused
-from midcourse.runtime.clock import SystemClock
 
 _SHOWN: Final = 200
 """Characters of an answer that are repeated."""

@@ -8,7 +8,7 @@ from midcourse.cli.command import Call, command
 from midcourse.cli.printer import print_json, print_lines, show_table
 from midcourse.cli.status_text import ago, span
 from midcourse.cli.target import argument, flag, opened, option
-from midcourse.runtime.clock import SystemClock
+from midcourse.clock import SystemClock
 
 
 @command("artifact list", "List what agents made, and what is due for review.")

@@ -7,16 +7,15 @@ from typing import Annotated, Final
 
 import typer
 
-from midcourse.api import Midcourse
 from midcourse.cli.command import NOWHERE, STORE, Call, command
 from midcourse.cli.printer import plain, print_json, print_lines, print_wrapped, show_table, width_beside
 from midcourse.cli.status_text import clock_time
 from midcourse.cli.target import argument, opened, option, span_option
+from midcourse.clock import SystemClock
 from midcourse.core.audit import Audited, Details
 from midcourse.core.audit_export import Title, Verified, verify
 from midcourse.errors import InvalidInput
-from midcourse.handle import Sessions
-from midcourse.runtime.clock import SystemClock
+from midcourse.handle import Midcourse, Sessions
 
 SHORTEST: Final = 1.0
 _PAGE: Final = 1000

@@ -10,6 +10,7 @@ from midcourse.cli.printer import print_json, print_lines
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.status_text import cut_words, needed_words, reply_words
 from midcourse.cli.target import SessionArgument, argument, find, flag, opened, option
+from midcourse.clock import SystemClock
 from midcourse.core.bulk import MOST_SESSIONS, NOT_DURABLE, NOT_REACHABLE, BulkOutcome
 from midcourse.core.choices import did_you_mean
 from midcourse.core.events import ReceiptLine
@@ -19,7 +20,6 @@ from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, Status
 from midcourse.core.to_json import to_json
 from midcourse.handle import SessionHandle
-from midcourse.runtime.clock import SystemClock
 
 PAUSABLE: Final = tuple(one.value for one in (Status.QUEUED, Status.RUNNING, Status.WAITING))
 """Statuses in which a pause does something."""

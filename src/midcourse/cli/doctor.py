@@ -16,8 +16,8 @@ from midcourse.cli.command import Call, command
 from midcourse.cli.printer import print_json, print_lines, print_wrapped
 from midcourse.cli.store_checks import Check, store_checks
 from midcourse.cli.target import DEFAULT_STORE, FOLDER, Target, flag, server_folder, store_path, token_file, token_for
-from midcourse.client.server_record import whereabouts
 from midcourse.errors import AccessDenied, MidcourseError, ServerUnreachable
+from midcourse.handle.http.server_record import whereabouts
 from midcourse.policy.signals.encoders import find_encoder, why_none
 from midcourse.policy.signals.risk import shipped
 from midcourse.wiring import REDIS_URL, sqlite_version, try_redis

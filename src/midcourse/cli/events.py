@@ -10,11 +10,11 @@ from midcourse.cli.command import Call, command
 from midcourse.cli.printer import plain, print_json, print_lines
 from midcourse.cli.status_text import clock_time, intervention_words
 from midcourse.cli.target import SessionArgument, find, flag, opened, option
+from midcourse.clock import SystemClock
 from midcourse.core.events import InterventionMade, Recorded
 from midcourse.core.interventions import interventions_of
 from midcourse.handle import SessionHandle
 from midcourse.ports.bus import Delta
-from midcourse.runtime.clock import SystemClock
 
 _LONG = 100
 _FOLLOWING = 3600.0

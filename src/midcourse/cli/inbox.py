@@ -12,11 +12,11 @@ from midcourse.cli.command import Call, command
 from midcourse.cli.printer import console, plain, print_json, print_lines, shortened, show_table, width_beside
 from midcourse.cli.status_text import ago, clock_time, span
 from midcourse.cli.target import argument, find, flag, opened, option, span_option
+from midcourse.clock import SystemClock
 from midcourse.core.session import Session
 from midcourse.errors import InvalidInput
 from midcourse.people.inbox_rules import Inbox, InboxAsk
 from midcourse.policy.profiles import STANDARD
-from midcourse.runtime.clock import SystemClock
 
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks with --watch."""

@@ -10,12 +10,12 @@ from midcourse.cli.controls import control
 from midcourse.cli.printer import plain, print_json, print_lines, print_wrapped, show_table, width_beside
 from midcourse.cli.status_text import ago, clock_time, intervention_words, span
 from midcourse.cli.target import SessionArgument, argument, find, flag, opened, option
+from midcourse.clock import SystemClock
 from midcourse.core.interventions import Intervention, LabelledAlarm
 from midcourse.core.replies import Reply
 from midcourse.core.to_json import to_json
 from midcourse.handle import SessionHandle
 from midcourse.policy.restraint import Batch
-from midcourse.runtime.clock import SystemClock
 
 _MOST = 1000
 _WHY = 40

@@ -8,10 +8,10 @@ from midcourse.cli.command import Call, command
 from midcourse.cli.printer import print_json, print_lines, show_table, tell
 from midcourse.cli.status_text import ago, clock_time, span
 from midcourse.cli.target import argument, flag, opened, option
+from midcourse.clock import SystemClock
 from midcourse.core.switches import Scope, SwitchPreview, SwitchReport, check_scope
 from midcourse.core.to_json import to_json
 from midcourse.errors import InvalidInput
-from midcourse.runtime.clock import SystemClock
 
 WaitOption = Annotated[float, option("--wait", "SECONDS", "Timeout.", min=0.0, max=60.0)]
 SwitchArgument = Annotated[str, argument("SWITCH", "Its id, as list shows it.")]

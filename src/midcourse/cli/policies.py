@@ -11,15 +11,15 @@ from midcourse.cli.printer import print_json, print_lines, print_verbatim, show_
 from midcourse.cli.status_text import ago, clock_time
 from midcourse.cli.target import DEFAULT_STORE, LOCAL, Target, argument, check_there, flag, option, store_path
 from midcourse.cli.target import token_for as token_of_target
+from midcourse.clock import SystemClock
 from midcourse.errors import InvalidInput
 from midcourse.policy.document import Policy
 from midcourse.policy.validation import ParameterChange, difference, shown
 from midcourse.ports.store import Store
-from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 
 if TYPE_CHECKING:  # YAML and HTTP are imported when they are needed: other commands are not to wait for them
-    from midcourse.client.policies import RemotePolicies
+    from midcourse.handle.http.policies import RemotePolicies
     from midcourse.policy.versions import KeptPolicy, Summary
 
 PolicyArgument = Annotated[str, argument("POLICY", "A policy's name, NAME@VERSION, or a YAML file.")]
@@ -259,9 +259,9 @@ async def _policies(target: Target, *, make: bool = False) -> AsyncGenerator[_Po
     """Those of a server or a file of sessions. Without one there are still the built-in ones, and files."""
     server = target.server
     if server is not None:
-        from midcourse.client.address import address_of, token_of
-        from midcourse.client.http_connection import HttpConnection
-        from midcourse.client.policies import RemotePolicies
+        from midcourse.handle.http.address import address_of, token_of
+        from midcourse.handle.http.connection import HttpConnection
+        from midcourse.handle.http.policies import RemotePolicies
 
         wire = HttpConnection(address_of(server), token_of(token_of_target(target, server)), SystemClock(), 10.0)
         try:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from midcourse.cli.target import LOCAL, Target, check_there, token_for
+from midcourse.clock import SystemClock
 from midcourse.ports.store import Store
-from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 
 if TYPE_CHECKING:  # what these need is imported when they run: other commands are not to wait for it
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # what these need is imported when they run: other commands a
     from midcourse.analysis.reports.fleet import Progress
     from midcourse.analysis.reports.proposals import Proposal
     from midcourse.analysis.reports.report import Report
-    from midcourse.client.http_connection import HttpConnection
+    from midcourse.handle.http.connection import HttpConnection
 
 _ITS_OWN_REVIEWS = (
     "A server makes its reviews by itself, once a week unless it was started with another --review-every; this lists "
@@ -41,8 +41,8 @@ class Reports(Protocol):
 async def reports_of(target: Target) -> AsyncGenerator[Reports]:
     server = target.server
     if server is not None:
-        from midcourse.client.address import address_of, token_of
-        from midcourse.client.http_connection import HttpConnection
+        from midcourse.handle.http.address import address_of, token_of
+        from midcourse.handle.http.connection import HttpConnection
 
         wire = HttpConnection(address_of(server), token_of(token_for(target, server)), SystemClock(), 10.0)
         try:

@@ -12,8 +12,8 @@ from midcourse.cli.printer import print_json, print_lines
 from midcourse.cli.report_source import reports_of
 from midcourse.cli.status_text import ago
 from midcourse.cli.target import argument, flag, option, span_option
+from midcourse.clock import SystemClock
 from midcourse.errors import InvalidInput
-from midcourse.runtime.clock import SystemClock
 
 if TYPE_CHECKING:  # what these need is imported when they run: other commands are not to wait for it
     from midcourse.analysis.reports.proposals import Proposal

@@ -26,9 +26,9 @@ from midcourse.cli.target import (
     store_path,
     token_for,
 )
-from midcourse.client.address import TOKEN_VARIABLE
-from midcourse.client.server_record import whereabouts
 from midcourse.errors import InvalidInput, MidcourseError
+from midcourse.handle.http.address import TOKEN_VARIABLE
+from midcourse.handle.http.server_record import whereabouts
 
 if TYPE_CHECKING:
     from midcourse.core.prices import Price

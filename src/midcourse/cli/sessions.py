@@ -22,6 +22,7 @@ from midcourse.cli.status_text import (
     stored_words,
 )
 from midcourse.cli.target import SessionArgument, find, flag, opened, option
+from midcourse.clock import SystemClock
 from midcourse.core.choices import did_you_mean
 from midcourse.core.contact import Contact
 from midcourse.core.inspection import Inspection, StepView
@@ -29,7 +30,6 @@ from midcourse.core.session import LIVE, Session, Status
 from midcourse.core.to_json import to_json
 from midcourse.handle import SessionHandle, Sessions
 from midcourse.ports.store import Head
-from midcourse.runtime.clock import SystemClock
 
 _GOAL = 30
 """Columns that are left for the goal, or a session takes two lines."""

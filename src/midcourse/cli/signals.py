@@ -4,10 +4,10 @@ from midcourse.cli.command import Call, command
 from midcourse.cli.printer import print_json, print_lines, show_table
 from midcourse.cli.status_text import clock_time
 from midcourse.cli.target import SessionArgument, find, opened
+from midcourse.clock import SystemClock
 from midcourse.core.money import money
 from midcourse.core.signals import Signal, Signals
 from midcourse.core.to_json import to_json
-from midcourse.runtime.clock import SystemClock
 
 
 @command("session signals", "Show a session's signals and their thresholds.")

@@ -9,9 +9,9 @@ from midcourse.cli.command import Call, command
 from midcourse.cli.events import print_events
 from midcourse.cli.printer import print_json, print_lines, tell
 from midcourse.cli.target import DEFAULT_STORE, Target, argument, flag, opened, option, others, server_folder, token_for
-from midcourse.client.server_record import whereabouts
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import MidcourseError
+from midcourse.handle.http.server_record import whereabouts
 
 _FOLLOWING: Final = 3600.0
 """Seconds to wait for a server that went away, with --follow."""

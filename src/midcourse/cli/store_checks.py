@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from midcourse.clock import SystemClock
 from midcourse.core.audit import Details
 from midcourse.core.erasure import is_erased
 from midcourse.core.fold import Row, fold
@@ -16,7 +17,6 @@ from midcourse.ports.shelves import readable
 from midcourse.ports.store import Head, Store, every_head
 from midcourse.runtime.active_switches import ActiveSwitches
 from midcourse.runtime.audit_log import read_audit
-from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import examine, open_store
 
 _LARGE_LOG: Final = 256 * 1024**2

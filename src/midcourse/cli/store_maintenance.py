@@ -8,7 +8,6 @@ from typing import Annotated, Final
 
 import typer
 
-from midcourse.api import Midcourse
 from midcourse.cli.command import NOWHERE, STORE, Call, command
 from midcourse.cli.printer import print_json, print_lines
 from midcourse.cli.target import DEFAULT_STORE, argument, find, flag, opened, option, span_option, store_path
@@ -16,7 +15,7 @@ from midcourse.core.bulk import MOST_SESSIONS, NOT_REACHABLE, BulkOutcome
 from midcourse.core.ids import SessionId, depth_of
 from midcourse.core.session import Status
 from midcourse.errors import InvalidInput
-from midcourse.handle import Sessions
+from midcourse.handle import Midcourse, Sessions
 from midcourse.upkeep.restore import BY as RESTORE
 from midcourse.wiring import back_up, compact, restore
 

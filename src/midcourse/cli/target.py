@@ -11,11 +11,11 @@ from typing import Annotated, Any, Final
 import typer
 
 import midcourse
-from midcourse.client.address import TOKEN_VARIABLE, URL_VARIABLE, address_of
-from midcourse.client.remote import RemoteMidcourse
-from midcourse.client.server_record import whereabouts
 from midcourse.errors import MidcourseError, SessionNotFound, StoreUnavailable
 from midcourse.handle import SessionHandle, Sessions
+from midcourse.handle.http.address import TOKEN_VARIABLE, URL_VARIABLE, address_of
+from midcourse.handle.http.remote import RemoteMidcourse
+from midcourse.handle.http.server_record import whereabouts
 from midcourse.policy.durations import parse_duration
 
 FOLDER: Final = Path(".midcourse")

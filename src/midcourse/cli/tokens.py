@@ -10,10 +10,10 @@ from midcourse.cli.command import STORE, Call, command
 from midcourse.cli.printer import print_json, print_lines, show_table
 from midcourse.cli.status_text import ago, expiry_words
 from midcourse.cli.target import DEFAULT_STORE, argument, check_there, span_or_never, store_path
+from midcourse.clock import SystemClock
 from midcourse.core.ids import SessionId
 from midcourse.core.tenants import MARK, tenant_of
 from midcourse.errors import InvalidInput
-from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 
 if TYPE_CHECKING:

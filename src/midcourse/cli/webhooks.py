@@ -11,9 +11,9 @@ from midcourse.cli.command import Call, command
 from midcourse.cli.printer import print_json, print_lines, show_table
 from midcourse.cli.status_text import ago, span
 from midcourse.cli.target import DEFAULT_STORE, LOCAL, Target, argument, option, token_for
+from midcourse.clock import SystemClock
 from midcourse.people.outbox import Outbox
 from midcourse.people.webhooks import ALL, KINDS, DeliveryView, WebhookView, delivery_view, webhook_view
-from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 
 if TYPE_CHECKING:

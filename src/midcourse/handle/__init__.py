@@ -1,7 +1,9 @@
-"""The handle of a session, over any transport, and the verbs over all sessions."""
+"""The public handle: start an agent, and pause, resume, redirect, cancel, answer or watch any session."""
 
+from midcourse.handle.local import LocalTransport, addressed
+from midcourse.handle.midcourse import Midcourse
 from midcourse.handle.session import SessionHandle
 from midcourse.handle.sessions import Sessions, Switches
 from midcourse.handle.transport import Transport
 
-__all__ = ["SessionHandle", "Sessions", "Switches", "Transport"]
+__all__ = ["LocalTransport", "Midcourse", "SessionHandle", "Sessions", "Switches", "Transport", "addressed"]

@@ -1,4 +1,4 @@
-"""All sessions of a store or a server, and their kill switches: what ``midcourse.api`` and ``midcourse.client`` fit."""
+"""All sessions of a store or a server, and their kill switches."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol, TypeVar

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import cast
 
+from midcourse.clock import wait
 from midcourse.core.codec import encode, without_secrets
 from midcourse.core.ids import StepId
 from midcourse.errors import (
@@ -20,7 +21,6 @@ from midcourse.errors import (
 )
 from midcourse.ports.clock import Clock
 from midcourse.runtime.calls import enter
-from midcourse.runtime.clock import wait
 from midcourse.runtime.gate import Gate
 
 

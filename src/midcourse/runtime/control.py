@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 from itertools import count
 from typing import get_args
 
+from midcourse.clock import wait as wait_for
 from midcourse.core import commands as cmd
 from midcourse.core.audit import made
 from midcourse.core.commands import AnyCommand, Role, check_command, decode_command, encode_command
@@ -41,7 +42,6 @@ from midcourse.ports.store import Creation, InboxRow
 from midcourse.runtime.active_switches import halt_of
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.children import parent_name, passed_on_id
-from midcourse.runtime.clock import wait as wait_for
 from midcourse.runtime.command_outcome import CommandOutcome, decode_outcome, raise_if_refused
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import REMOTE_SECONDS, Watcher

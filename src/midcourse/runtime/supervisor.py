@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from midcourse.clock import wait
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded
@@ -57,7 +58,6 @@ from midcourse.policy.versions import HOW_TO_SAVE
 from midcourse.policy.versions import load as load_policy
 from midcourse.ports.clock import Clock, Timer
 from midcourse.ports.store import Store
-from midcourse.runtime.clock import wait
 from midcourse.runtime.past_runs import PastRuns
 from midcourse.runtime.session_loader import read_events
 from midcourse.runtime.settings import Settings

@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from midcourse.clock import wait
 from midcourse.core import events as ev
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import NOTHING, Value, decode, without_secrets
@@ -25,7 +26,6 @@ from midcourse.core.replies import RunningCall
 from midcourse.core.session import Hold, OpenCall, Status
 from midcourse.errors import MidcourseError, ToolUnavailable, describe
 from midcourse.ports.sender import enter_agent
-from midcourse.runtime.clock import wait
 from midcourse.runtime.context import RuntimeContext
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal

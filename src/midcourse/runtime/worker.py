@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from midcourse.clock import wait
 from midcourse.core import events as ev
 from midcourse.core.audit import made
 from midcourse.core.commands import Role, encode_command
@@ -40,7 +41,6 @@ from midcourse.runtime.agents import Agent
 from midcourse.runtime.audit_log import entry_of
 from midcourse.runtime.calls import enter_process
 from midcourse.runtime.children import is_orphaned, parent_name
-from midcourse.runtime.clock import wait
 from midcourse.runtime.command_listener import CommandListener
 from midcourse.runtime.command_outcome import encode_outcome, refusal
 from midcourse.runtime.context import RuntimeContext, SessionTree

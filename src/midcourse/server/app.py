@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from midcourse._version import __version__
 from midcourse.analysis.reports.review import WEEKLY
+from midcourse.clock import SystemClock
 from midcourse.core.audit import KEPT
 from midcourse.core.replies import Durability
 from midcourse.core.switches import Switch
@@ -20,7 +21,6 @@ from midcourse.people.notifier import Notifier, run_notifier
 from midcourse.ports.meter import Meter, Meters
 from midcourse.ports.store import Store
 from midcourse.runtime.agents import Agent
-from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
 from midcourse.server.agent_loader import unknown_policies

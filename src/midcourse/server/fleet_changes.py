@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from midcourse.handle.contact import with_contact
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, HeadQuery, Store
-from midcourse.runtime.owner_contact import with_contact
 
 MOST: Final = 10_000
 """The newest sessions that are followed; older ones come page by page."""

@@ -16,8 +16,8 @@ from typing import Final
 
 import uvicorn
 
-from midcourse.client.server_record import Whereabouts, forget, write_down
 from midcourse.errors import InvalidInput
+from midcourse.handle.http.server_record import Whereabouts, forget, write_down
 from midcourse.server.app import Server
 from midcourse.server.conventions import Prefixed
 from midcourse.server.host_threads import is_left_behind

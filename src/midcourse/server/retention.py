@@ -6,9 +6,9 @@ Only the waiting is on the loop that answers requests; reading and writing is th
 import logging
 from typing import Final
 
-from midcourse.api import Midcourse
 from midcourse.core.request_checks import MOST
 from midcourse.errors import MidcourseError
+from midcourse.handle import Midcourse
 from midcourse.runtime.control import Control
 from midcourse.server.host_threads import ReadingThread
 

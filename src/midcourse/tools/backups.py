@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from midcourse.clock import SystemClock
 from midcourse.errors import MidcourseError
-from midcourse.runtime.clock import SystemClock
 from midcourse.tools.call_key import end_if_asked
 from midcourse.tools.file_state import State, check_unchanged, hash_of, outline_at
 from midcourse.tools.root_folder import FILE, PathPlace, opened_file

@@ -1,7 +1,7 @@
 """What the ready tools know of the call they run in: its key, and whether it should end."""
 
+from midcourse.clock import SystemClock
 from midcourse.runtime.calls import current_call, in_a_step
-from midcourse.runtime.clock import SystemClock
 
 
 def key_of_this_call() -> str:

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from midcourse.clock import SystemClock
 from midcourse.errors import MidcourseError
-from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.tools import Happened, Tool, declared_tool, register
 from midcourse.tools.call_key import end_if_asked, key_of_this_call
 from midcourse.tools.tool_errors import bad_argument, too_large, took_too_long

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from midcourse.runtime.clock import SystemClock
+from midcourse.clock import SystemClock
 from midcourse.tools.atomic_files import dress_folder, put_file, put_link, remove, rename_new, temp_name
 from midcourse.tools.backups import Backups, CallRecord, ChangedPlace, Rename
 from midcourse.tools.file_state import ABSENT, FOLDER, State, is_unchanged, outline_at, state_at

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from midcourse.core.ids import SessionId
 from midcourse.core.replies import Reply
 from midcourse.errors import StoreFull
-from midcourse.runtime.bulk_commands import AT_ONCE, LONGEST, PATIENCE, send_to_each
+from midcourse.handle.bulk import AT_ONCE, LONGEST, PATIENCE, send_to_each
 from tests.server.manual_clock import StillClock
 
 SILENT = [f"silent_{number}" for number in range(AT_ONCE + 8)]

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import pytest
 
 import midcourse
-from midcourse.api import SessionHandle
 from midcourse.core import commands as cmd
 from midcourse.core.events import AskOpened, MessagesSeen, StepBegun
 from midcourse.core.ids import CommandId, MessageId, SessionId
+from midcourse.handle import SessionHandle
 from midcourse.runtime.settings import Settings
 from midcourse.wiring import open_control
 from tests.promises.harness import (

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from midcourse.clock import SystemClock
 from midcourse.errors import InvalidInput, MidcourseError
-from midcourse.runtime.clock import SystemClock
 from midcourse.tools.backups import Pruned, prune_backups
 from midcourse.tools.file_state import is_unchanged
 from midcourse.tools.files import Files, files_in

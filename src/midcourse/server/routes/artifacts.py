@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from midcourse.api import Midcourse
 from midcourse.core.ids import SessionId
 from midcourse.core.to_json import to_json
+from midcourse.handle import Midcourse
 from midcourse.policy.artifact_shelf import reviewed
 from midcourse.policy.artifacts import check_reviewed
 from midcourse.server import schemas

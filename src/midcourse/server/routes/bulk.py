@@ -10,7 +10,7 @@ from midcourse.core.replies import Reply
 from midcourse.core.tenants import MARK
 from midcourse.core.to_json import to_json
 from midcourse.errors import Damaged, StoreError
-from midcourse.runtime.bulk_commands import bulk_command, send_to_each
+from midcourse.handle.bulk import bulk_command, send_to_each
 from midcourse.server.caller import Sender
 from midcourse.server.openapi import BODY, answers
 from midcourse.server.schemas import Bulk

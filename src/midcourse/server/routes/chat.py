@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from midcourse.api import Midcourse
 from midcourse.core import commands as cmd
 from midcourse.core.agent_rights import check_no_agent
 from midcourse.core.events import ChildAskClosed
@@ -15,6 +14,7 @@ from midcourse.core.ids import Position, SessionId
 from midcourse.core.replies import Reply
 from midcourse.core.session import Session
 from midcourse.errors import MidcourseError, Refused, SessionNotFound, StoreError
+from midcourse.handle import Midcourse
 from midcourse.runtime.session_loader import read_events
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Commander, Reader, checks_reach

@@ -7,11 +7,11 @@ from fastapi import APIRouter, Depends
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from midcourse.api import Midcourse, addressed
 from midcourse.core import commands as cmd
 from midcourse.core.ids import PauseId, SessionId
 from midcourse.core.replies import Level, Reply
 from midcourse.core.request_checks import answer_value
+from midcourse.handle import Midcourse, addressed
 from midcourse.people.inbox import open_ask
 from midcourse.server.approval_counts import note_answer
 from midcourse.server.caller import Caller, commander_with

@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from midcourse.api import Midcourse
 from midcourse.core.interventions import LATEST, LONGEST_GATHER, LabelFilter
 from midcourse.core.to_json import to_json
+from midcourse.handle import Midcourse
 from midcourse.server.caller import Reader, Watcher
 from midcourse.server.openapi import answers
 from midcourse.server.routes.path_parameters import SessionPath, TenantQuery

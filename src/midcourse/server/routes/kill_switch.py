@@ -10,7 +10,7 @@ from midcourse.core.ids import SessionId
 from midcourse.core.switches import Released, Scope, SwitchReport, check_scope
 from midcourse.core.to_json import to_json
 from midcourse.errors import AccessDenied
-from midcourse.runtime.kill_switch import KillSwitch
+from midcourse.handle.kill_switch import KillSwitch
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Watcher, sender_with
 from midcourse.server.openapi import answers

@@ -8,7 +8,6 @@ from msgspec import Raw
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from midcourse.api import Midcourse, SessionHandle, erase_sessions
 from midcourse.core.codec import digest_of
 from midcourse.core.ids import SessionId
 from midcourse.core.request_checks import REASON_LIMIT
@@ -17,8 +16,9 @@ from midcourse.core.tenants import DEFAULT, in_tenant, tenant_of
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.core.to_json import to_json
 from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
+from midcourse.handle import Midcourse, SessionHandle
+from midcourse.handle.contact import contact_of, with_contact
 from midcourse.ports.store import HeadQuery
-from midcourse.runtime.owner_contact import contact_of, with_contact
 from midcourse.runtime.session_loader import content_of, names_blob, read_events
 from midcourse.server.caller import Caller, Eraser, Reader, Sender, Steerer, Watcher
 from midcourse.server.fleet_changes import MOST
@@ -27,6 +27,7 @@ from midcourse.server.routes.path_parameters import DigestPath, SessionPath, Ten
 from midcourse.server.schemas import LONGEST_WAIT, Fork, NewSession
 from midcourse.server.stream import PIECE, Stream, beginning, check_after, event_frames, list_frames, wants_stream
 from midcourse.server.to_json import answer, etag_of, event_view, head_view, inspection_view, receipt_view, session_view
+from midcourse.upkeep.bulk_erasure import erase_sessions
 from midcourse.upkeep.erasure import children_of
 
 router = APIRouter(tags=["sessions"])

@@ -5,8 +5,6 @@ import signal
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, TypeVar, overload
 
-from midcourse.api.local import LocalTransport
-from midcourse.api.session_ids import fresh_session_id
 from midcourse.core.audit import Audited
 from midcourse.core.audit_export import Title
 from midcourse.core.bulk import BulkOutcome, BulkVerb, check_bulk
@@ -20,6 +18,10 @@ from midcourse.core.session import Session
 from midcourse.core.tenants import DEFAULT
 from midcourse.core.terms import Terms, check_terms
 from midcourse.errors import AgentUnavailable, InvalidInput
+from midcourse.handle.bulk import bulk_command, send_to_each
+from midcourse.handle.contact import with_contact
+from midcourse.handle.kill_switch import KillSwitch
+from midcourse.handle.local import LocalTransport, fresh_session_id
 from midcourse.handle.session import SessionHandle
 from midcourse.people.alarms import alarms_in_batches, interventions_in, waiting_beside_asks
 from midcourse.people.inbox import PeopleInbox
@@ -31,10 +33,7 @@ from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Head, HeadQuery
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.audit_log import audit_filter, audit_page, audit_page_before, export_audit, prune_audit
-from midcourse.runtime.bulk_commands import bulk_command, send_to_each
 from midcourse.runtime.control import Control
-from midcourse.runtime.kill_switch import KillSwitch
-from midcourse.runtime.owner_contact import with_contact
 from midcourse.upkeep.bulk_erasure import erase_sessions
 from midcourse.upkeep.erasure import ended_before
 

@@ -5,7 +5,6 @@ from typing import Any, cast, get_args
 
 from msgspec.structs import replace
 
-from midcourse.api.session_ids import fresh_session_id
 from midcourse.core import commands as cmd
 from midcourse.core.agent_rights import signed
 from midcourse.core.codec import decode
@@ -20,16 +19,17 @@ from midcourse.core.missing_results import without_result
 from midcourse.core.pauses import finishes_first
 from midcourse.core.receipt import EffectLedger, Receipt, begins_anew
 from midcourse.core.replies import Level, Reply
-from midcourse.core.request_checks import check_restart
+from midcourse.core.request_checks import check_new_id, check_restart
 from midcourse.core.session import Session, Status
 from midcourse.core.signals import Signals
-from midcourse.core.tenants import tenant_of
+from midcourse.core.tenants import check_tenant, in_tenant, tenant_of
 from midcourse.errors import InvalidInput, Refused
 from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
 from midcourse.ports.sender import check_people_send, sender
 from midcourse.runtime.control import Control
 from midcourse.runtime.session_loader import content_of
+from midcourse.runtime.worker import Worker
 from midcourse.upkeep.bulk_erasure import erase_sessions
 from midcourse.upkeep.erasure import children_of
 
@@ -46,6 +46,14 @@ def addressed(session_id: SessionId, answer: cmd.Answer) -> tuple[SessionId, cmd
     if not child.startswith(f"{session_id}."):
         raise InvalidInput(f"'{child}' is not a child of session '{session_id}'.", field="ask")
     return SessionId(child), replace(answer, ask=AskId(name))
+
+
+def fresh_session_id(wanted: str | None, worker: Worker, tenant: str) -> SessionId:
+    """An id for a new session of a tenant. Without one, an id that was given may name it."""
+    if tenant:
+        check_tenant(tenant)
+    named = f"sess_{worker.clock.fresh_id()}" if wanted is None else check_new_id(wanted)
+    return SessionId(check_new_id(in_tenant(tenant, named) if tenant else named))
 
 
 class LocalTransport:

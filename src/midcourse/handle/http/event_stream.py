@@ -2,14 +2,22 @@
 
 from collections.abc import AsyncGenerator
 
-from midcourse.client.http_connection import HttpConnection, StreamLost
-from midcourse.client.problems import error_of
-from midcourse.client.response_bodies import WireDelta, WireEnd, WireEvent, WireReason, delta_of, event_of, session_of
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.missing_results import no_such_position
 from midcourse.core.session import ENDED
 from midcourse.errors import MidcourseError, ServerUnreachable
+from midcourse.handle.http.connection import HttpConnection, StreamLost
+from midcourse.handle.http.problems import error_of
+from midcourse.handle.http.response_bodies import (
+    WireDelta,
+    WireEnd,
+    WireEvent,
+    WireReason,
+    delta_of,
+    event_of,
+    session_of,
+)
 from midcourse.ports.bus import Delta
 
 _A_WHILE = 1.0

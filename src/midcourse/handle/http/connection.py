@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from midcourse._version import __version__
-from midcourse.client.address import ServerAddress, is_plain
-from midcourse.client.problems import error_of, not_midcourse
 from midcourse.errors import InvalidInput, MidcourseError, ServerUnreachable
+from midcourse.handle.http.address import ServerAddress, is_plain
+from midcourse.handle.http.problems import error_of, not_midcourse
 from midcourse.ports.clock import Clock
 from midcourse.ports.sender import AGENT_HEADER, agent_here
 

@@ -6,9 +6,16 @@ from urllib.parse import quote
 
 import msgspec
 
-from midcourse.client.http_connection import HttpConnection, Parameters
-from midcourse.client.kill_switch import RemoteKillSwitch
-from midcourse.client.response_bodies import (
+from midcourse.core.audit import Audited
+from midcourse.core.bulk import BulkOutcome, BulkVerb, check_bulk
+from midcourse.core.interventions import LabelFilter, LabelledAlarm, check_alarms, check_interventions
+from midcourse.core.request_checks import check_audit, check_goal, check_limit, check_listing, check_new_id, check_text
+from midcourse.core.tenants import DEFAULT, check_tenant
+from midcourse.core.terms import NO_TERMS, Terms, check_terms
+from midcourse.errors import InvalidInput, SessionNotFound
+from midcourse.handle.http.connection import HttpConnection, Parameters
+from midcourse.handle.http.kill_switch import RemoteKillSwitch
+from midcourse.handle.http.response_bodies import (
     KnownAgent,
     WireAgents,
     WireAlarms,
@@ -22,15 +29,8 @@ from midcourse.client.response_bodies import (
     audited_of,
     heads_of,
 )
-from midcourse.client.transport import HttpTransport
-from midcourse.client.webhooks import RemoteWebhooks
-from midcourse.core.audit import Audited
-from midcourse.core.bulk import BulkOutcome, BulkVerb, check_bulk
-from midcourse.core.interventions import LabelFilter, LabelledAlarm, check_alarms, check_interventions
-from midcourse.core.request_checks import check_audit, check_goal, check_limit, check_listing, check_new_id, check_text
-from midcourse.core.tenants import DEFAULT, check_tenant
-from midcourse.core.terms import NO_TERMS, Terms, check_terms
-from midcourse.errors import InvalidInput, SessionNotFound
+from midcourse.handle.http.transport import HttpTransport
+from midcourse.handle.http.webhooks import RemoteWebhooks
 from midcourse.handle.session import SessionHandle
 from midcourse.people.inbox_rules import HandOver, Inbox, InboxAsk
 from midcourse.policy.artifacts import Artifact, check_reviewed

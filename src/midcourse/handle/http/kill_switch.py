@@ -5,7 +5,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from midcourse.client.http_connection import HttpConnection
 from midcourse.core.ids import SwitchId
 from midcourse.core.switches import (
     Reached,
@@ -17,6 +16,7 @@ from midcourse.core.switches import (
     check_reason,
     worst_first,
 )
+from midcourse.handle.http.connection import HttpConnection
 
 
 class _Shown(Switch, frozen=True, kw_only=True):

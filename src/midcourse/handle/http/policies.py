@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from midcourse.client.http_connection import HttpConnection, Parameters
+from midcourse.handle.http.connection import HttpConnection, Parameters
 from midcourse.policy.document import Policy
 from midcourse.policy.versions import KeptPolicy, Summary
 from midcourse.policy.yaml_reader import not_found, split

@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from midcourse.client.http_connection import HttpConnection
 from midcourse.core.request_checks import check_text
+from midcourse.handle.http.connection import HttpConnection
 from midcourse.people.webhooks import DeliveryView, WebhookView, check_kinds
 
 

@@ -4,16 +4,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from midcourse.client.event_stream import watch
-from midcourse.client.http_connection import HttpConnection
-from midcourse.client.response_bodies import (
-    WireId,
-    WireInterventions,
-    WireResult,
-    inspection_of,
-    previews_of,
-    session_of,
-)
 from midcourse.core import commands as cmd
 from midcourse.core.codec import Value
 from midcourse.core.commands import AnyCommand, check_command
@@ -29,6 +19,16 @@ from midcourse.core.replies import Level, Reply
 from midcourse.core.request_checks import check_new_id, check_reason
 from midcourse.core.session import Session, Status
 from midcourse.core.signals import Signals
+from midcourse.handle.http.connection import HttpConnection
+from midcourse.handle.http.event_stream import watch
+from midcourse.handle.http.response_bodies import (
+    WireId,
+    WireInterventions,
+    WireResult,
+    inspection_of,
+    previews_of,
+    session_of,
+)
 from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
 
