@@ -95,12 +95,6 @@ def switch(people: Standing) -> str:
     return people.client.post("/kill-switches", json=thrown).json()["id"]
 
 
-pytestmark = pytest.mark.filterwarnings(
-    # Hypothesis looks at the state of `random` before and after a draw; the server's thread may use it meanwhile.
-    "ignore:Do not use the `random` module inside strategies:hypothesis.errors.HypothesisDeprecationWarning"
-)
-
-
 def _hurry(case: Any) -> None:
     """Nobody waits here: what is waited for is another test's."""
     for values in (case.body, case.query):
