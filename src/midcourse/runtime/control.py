@@ -487,7 +487,7 @@ class Control:
         state = (await load(self.worker.store, (await self.worker.must_exist(session_id)).head)).state
         total = state.session.cost
         for step, child in state.session.children.items():
-            with contextlib.suppress(SessionNotFound):  # it was never born
+            with contextlib.suppress(SessionNotFound, Damaged):  # it was never born, or cannot be read
                 counted = state.log.steps[step].cost if step in state.log.steps else 0.0
                 total += max(0.0, await self.cost(child) - counted)
         return total

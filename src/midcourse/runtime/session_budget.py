@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from midcourse.core.budget import Outlay, affords, is_spent, is_within, usual_price
 from midcourse.core.ids import SessionId
-from midcourse.errors import Damaged, InterruptRequested, SessionNotFound
+from midcourse.errors import Damaged, InterruptRequested, SessionNotFound, StoreError
 from midcourse.runtime.calls import CallInFlight
 from midcourse.runtime.children import parent_name
 from midcourse.runtime.context import SessionTree
@@ -99,13 +99,14 @@ class SessionBudget:
     async def look_above(self) -> None:
         """Find out what those above it that other processes drive can still pay: they cannot be asked at once."""
         if self._journal.session.parent is not None:
-            left = await self._tree.left_above(self._journal.session)
-            self._limit = None if left is None else self.so_far.spent + left
+            with suppress(StoreError):  # what was known before holds; the journal is about to hear of it
+                left = await self._tree.left_above(self._journal.session)
+                self._limit = None if left is None else self.so_far.spent + left
 
     async def look_below(self) -> None:
         """Take in what the children have spent that a stop or another process had left unfinished."""
         for child in self._journal.session.children.values():
-            with suppress(SessionNotFound, Damaged):
+            with suppress(SessionNotFound, Damaged, StoreError):
                 self.count_child(child, await self._tree.cost(child))
 
     def affords_child(self, child: SessionId, wants: float) -> bool:
