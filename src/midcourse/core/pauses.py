@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.budget import needed
+from midcourse.core.budget import Outlay, needed
 from midcourse.core.commands import BY_PARENT, outranks
 from midcourse.core.halts import lift
 from midcourse.core.ids import pause_id, was_given
@@ -100,7 +100,7 @@ def lifted(session: Session, by: str) -> Events:
     assert session.pause is not None
     enough = needed(session)
     if enough is not None:
-        said = spending(session).removeprefix("It ").rstrip(".")
+        said = spending(session, Outlay(session.cost)).removeprefix("It ").rstrip(".")
         how = "raise_budget, or midcourse resume --budget"
         why = f"it {said}. Raise the budget to {money(enough)} or more ({how}), which lifts the pause, too"
         raise Refused(why, code="budget_spent", raise_to=enough)
@@ -108,11 +108,11 @@ def lifted(session: Session, by: str) -> Events:
     return (*reviews, without_pause(session.pause, by))
 
 
-def spending(session: Session, spent: float | None = None, price: float = 0.0) -> str:
+def spending(session: Session, so_far: Outlay, price: float = 0.0) -> str:
     """How far the budget is spent, as a sentence."""
-    so_far, budget = session.cost if spent is None else spent, session.terms.budget or 0.0
-    next_one = f", and its next call would cost about {money(price)}" if price else ""
-    return f"It has spent {money(so_far)} of its budget of {money(budget)}{next_one}."
+    running = f", keeps {money(so_far.kept)} for calls that run" if price and so_far.kept else ""
+    next_one = f"{running}, and its next call would cost about {money(price)}" if price else ""
+    return f"It has spent {money(so_far.spent)} of its budget of {money(session.terms.budget or 0.0)}{next_one}."
 
 
 def without_pause(standing: StandingPause, by: str) -> ev.SessionResumed | ev.PauseLifted:
@@ -208,7 +208,9 @@ def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> Standin
         by = event.by if outranks(event.by, standing.by) else standing.by
         return replace(standing, by=by, grace=event.grace, reason=reason, lapses_at=lapses_at, budget=budget)
     origin = session.status if standing is None else standing.origin
-    own = StandingPause(event.pause, event.by, at, origin, event.reason, event.grace, lapses_at, event.budget)
+    own = StandingPause(
+        event.pause, event.by, at, origin, event.reason, event.grace, lapses_at, event.budget, wants=event.wants
+    )
     if standing is None:
         return own
     # The people's pause is on top: it is the one that people see, name and lift.

@@ -39,7 +39,10 @@ class CallCost:
 
 @dataclass(slots=True, eq=False)
 class CallInFlight:
-    """An attempt that has passed the gate. Streams keep the tail that is not a durable segment yet."""
+    """An attempt that has passed the gate. Streams keep the tail that is not a durable segment yet.
+
+    ``foreseen``: dollars that it was priced at, which are kept for it until it ends.
+    """
 
     step: StepId
     name: str
@@ -55,6 +58,7 @@ class CallInFlight:
     answers: "tuple[Value, ...]" = ()
     asked_to_end: CancelFlag = field(default_factory=CancelFlag)
     spent: CallCost = field(default_factory=CallCost)
+    foreseen: float = 0.0
     task: "asyncio.Task[None] | None" = None
     in_thread: bool = False
     is_setting_going: bool = False

@@ -9,6 +9,7 @@ from typing import get_args
 from midcourse.clock import wait as wait_for
 from midcourse.core import commands as cmd
 from midcourse.core.audit import made
+from midcourse.core.budget import Outlay, remaining
 from midcourse.core.commands import AnyCommand, Role, check_command, decode_command, encode_command
 from midcourse.core.events import (
     AskAnswered,
@@ -112,8 +113,14 @@ class Control:
         """Return the driver whose gate a stop shuts before anything is written, if there is one in this process."""
         driver = self.worker.driver(session_id) if isinstance(command, STOP_COMMANDS) else None
         waits = isinstance(command, cmd.Pause) or (isinstance(command, cmd.Cancel) and not command.force)
-        # What is protected goes on until its end: nothing is held back on the way there.
-        return None if driver is None or (waits and finishes_first(driver.session)) else driver
+        # What is protected, or was priced before, goes on until its end: nothing is held back on the way there.
+        if (
+            driver is None
+            or (waits and finishes_first(driver.session))
+            or self.lets_priced_end(driver.session, command)
+        ):
+            return None
+        return driver
 
     async def _send(
         self,
@@ -436,10 +443,59 @@ class Control:
         driver = self.worker.driver(session_id)
         return driver is None or driver.session_budget.affords(price)
 
-    def spent(self, session_id: SessionId) -> float | None:
-        """Dollars that a session has spent, running calls included, if it is driven here."""
+    def lets_priced_end(self, child: Session, command: AnyCommand) -> bool:
+        """Whether a command to a child passes on its parent's pause for the price of a call alone."""
+        if not isinstance(command, cmd.Pause) or child.parent is None or command.by != parent_name(child.parent):
+            return False
+        above = self.worker.driver(child.parent)
+        return above is not None and above.gate.lets_priced_end
+
+    def count_child(self, parent: SessionId, child: SessionId, dollars: float) -> None:
+        """Tell a parent, if it is driven here, what a child has spent in all."""
+        driver = self.worker.driver(parent)
+        if driver is not None:
+            driver.session_budget.count_child(child, dollars)
+
+    async def left_above(self, session: Session) -> float | None:
+        """Dollars that those above a session can still pay, if other processes drive them; None: any sum."""
+        if session.parent is None:
+            return None
+        here = self.worker.driver(session.parent)
+        if here is not None:
+            await here.session_budget.look_above()
+            return None
+        try:
+            above = await self.session(session.parent)
+            if session.id not in above.children.values():  # it works again, on its own
+                return None
+            left = remaining(above, await self.cost(above.id))
+        except (SessionNotFound, Damaged):
+            return None
+        further = await self.left_above(above)
+        return min((one for one in (left, further) if one is not None), default=None)
+
+    async def cost(self, session_id: SessionId) -> float:
+        """Dollars that a session has spent, with what its children have that have not ended.
+
+        Raises:
+            SessionNotFound: no such session.
+            Damaged: its journal is damaged.
+        """
+        here = self.outlay(session_id)
+        if here is not None:
+            return here.spent
+        state = (await load(self.worker.store, (await self.worker.must_exist(session_id)).head)).state
+        total = state.session.cost
+        for step, child in state.session.children.items():
+            with contextlib.suppress(SessionNotFound, Damaged):  # it was never born, or cannot be read
+                counted = state.log.steps[step].cost if step in state.log.steps else 0.0
+                total += max(0.0, await self.cost(child) - counted)
+        return total
+
+    def outlay(self, session_id: SessionId) -> Outlay | None:
+        """What a session has spent and keeps, running calls included, if it is driven here."""
         driver = self.worker.driver(session_id)
-        return None if driver is None else driver.session_budget.spent
+        return None if driver is None else driver.session_budget.so_far
 
     async def session(self, session_id: SessionId) -> Session:
         """The session as its journal tells it: what is durable, and nothing else.
