@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+import midcourse
 from midcourse.core.ids import SessionId
 from midcourse.errors import StoreUnavailable
 from midcourse.handle import Midcourse, SessionHandle
@@ -197,3 +198,39 @@ async def test_a_stop_sent_while_the_session_is_being_taken_again_keeps_its_gate
         store.work_again()
         assert await until_status(session, "paused") == "paused"
         assert len(tool.begun) == 1
+
+
+@pytest.mark.parametrize("stop", ["pause", "cancel"])
+@pytest.mark.parametrize("fault", ["fails", "hangs"])
+async def test_a_stop_of_a_parent_that_is_not_written_stops_its_children_here_too(
+    place: Place, stop: str, fault: str
+) -> None:
+    """The store takes their writes, and not the parent's command: they begin nothing until it does, and are listed."""
+    tool = Tool(effect="read")
+
+    async def child(run: midcourse.Run) -> None:
+        for number in range(10_000):
+            await run.step("work", tool.run, number)
+
+    kid = resumable(child, name="kid")
+    parent = resumable(lambda run: run.spawn(kid, "one"), name="parent")
+    store = Faulty(await place.store())
+    async with place.open(parent, kid, store=store) as mc:
+        session = await mc.start(parent)
+        await until_true(lambda: len(tool.begun) > 3)
+        [child_id] = (await session.state()).children.values()
+        if fault == "fails":
+            store.fails = lambda write: write == "put"
+        else:
+            store.holds = lambda write: write == "put"
+        reply = await (session.pause if stop == "pause" else session.cancel)("stop", until="stopped", wait=0.0)
+        assert (reply.level, reply.durable) == ("stopped" if fault == "fails" else "stopping", False)
+        begun = len(tool.begun)
+        await turns(200)
+        assert len(tool.begun) == begun
+        store.work_again()
+        store.let_through()
+        wanted = "paused" if stop == "pause" else "cancelled"
+        assert await until_status(session, wanted) == wanted
+        assert await until_status(await mc.get(child_id), wanted) == wanted
+        assert len(tool.begun) == begun

@@ -2,9 +2,8 @@
 
 import asyncio
 import dataclasses
-import threading
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -14,14 +13,11 @@ from midcourse.core.ids import CommandId
 from midcourse.core.switches import Scope, check_scope
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import InvalidInput, Refused, StoreUnavailable
-from midcourse.ports.store import Store
 from midcourse.runtime import active_switches
-from midcourse.testing.wrapped_store import WrappedStore
-from tests.promises.faults import Faulty
+from tests.promises.faults import Faulty, Hanging
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
 from tests.promises.test_02_durable_before_acknowledged import Unreadable
 
-T = TypeVar("T")
 ALL = Scope()
 
 
@@ -318,7 +314,7 @@ async def test_a_switch_is_answered_in_time_although_the_store_hangs(
     async with place.open(worker, store=store) as mc:
         session = await mc.start(worker)
         await until_true(lambda: len(tool.begun) > 3)
-        store.hangs.clear()
+        store.hangs = lambda _: True
         throwing = asyncio.ensure_future(mc.kill_switch.throw(ALL, "freeze", wait=0.0, switch=switch))
         if gives_up:
             await turns(5)
@@ -330,26 +326,9 @@ async def test_a_switch_is_answered_in_time_although_the_store_hangs(
         begun = len(tool.begun)
         await turns(200)
         assert len(tool.begun) == begun
-        store.hangs.set()
+        store.hangs = lambda _: False
         assert await until_status(session, "halted") == "halted"
         assert len(tool.begun) == begun
-
-
-class Hanging(WrappedStore):
-    """A store that answers nothing until it may; what was asked before is answered then."""
-
-    def __init__(self, inner: Store) -> None:
-        super().__init__(inner)
-        self.hangs = threading.Event()
-        self.hangs.set()
-
-    def _write(self, call: str, make: Callable[[], Awaitable[T]]) -> Awaitable[T]:
-        return make() if self.hangs.is_set() else self._call(call, make)
-
-    async def _call(self, call: str, make: Callable[[], Awaitable[T]]) -> T:
-        while not self.hangs.is_set():
-            await asyncio.sleep(0.002)
-        return await make()
 
 
 async def test_a_switch_thrown_again_unseen_after_it_was_lifted_does_not_stand_again(place: Place) -> None:
