@@ -142,7 +142,7 @@ def test_a_module_that_ends_the_program_when_it_is_imported_has_no_tool(
 ) -> None:
     """A script without ``if __name__ == "__main__"``: its import fails, and this program continues."""
     (tmp_path / "leaving_script.py").write_text("raise SystemExit(3)\n")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     with pytest.raises(midcourse.MidcourseError, match="'leaving_script:make' is not here .SystemExit: 3"):
         find_tool("leaving_script:make")
     with pytest.raises(midcourse.InvalidInput, match="'leaving_script' cannot be imported: SystemExit: 3"):
