@@ -296,6 +296,7 @@ class Control:
             finishes_first=deferred,
             restarted_as=session.restarted_as if session else None,
             counted=outcome.counted,
+            paused_by=outcome.paused_by,
         )
 
     async def _stopped_all_the_same(
