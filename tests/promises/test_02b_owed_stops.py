@@ -1,6 +1,8 @@
 """Promise 2: what was answered "not durable" is carried out once the store works, in the order it was sent."""
 
 import asyncio
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -234,3 +236,64 @@ async def test_a_stop_of_a_parent_that_is_not_written_stops_its_children_here_to
         assert await until_status(session, wanted) == wanted
         assert await until_status(await mc.get(child_id), wanted) == wanted
         assert len(tool.begun) == begun
+
+
+async def test_no_stop_is_durable_after_the_log_of_the_file_was_removed(tmp_path: Path) -> None:
+    """What is written then goes into a file without a name: the answer says so, and the session begins nothing."""
+    place, tool = Place("sqlite", tmp_path), Tool(holds=True)
+    one = resumable(lambda run: run.step("fetch", tool.run))
+    async with place.open(one) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        Path(f"{place.path}-wal").unlink()
+        reply = await session.pause(grace=0, until="stopped")
+        assert (reply.level, reply.durable) == ("stopped", False)
+        assert str(reply) == "stopped, not durable"
+
+
+HOLDS = """
+import sqlite3, sys
+file = sqlite3.connect(sys.argv[1], isolation_level=None)
+file.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+file.execute("ROLLBACK")
+print("free", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("stop", ["pause", "cancel"])
+async def test_a_stop_is_answered_while_another_program_holds_the_lock_of_the_file(tmp_path: Path, stop: str) -> None:
+    """The answer says what is known by then; the stop is written when the lock is free."""
+    place, first, second = Place("sqlite", tmp_path), Tool(holds=True), Tool()
+
+    async def agent(run: midcourse.Run) -> None:
+        await run.step("first", first.run)
+        await run.step("second", second.run)
+
+    async with place.open(one := resumable(agent)) as mc:
+        session = await mc.start(one)
+        await first.entered.wait()
+        holder = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", HOLDS, str(place.path)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        try:
+            assert await holder.stdout.readline() == b"held\n"
+            reply = await (session.pause if stop == "pause" else session.cancel)("stop", until="stopped", wait=0.0)
+            assert (reply.level, reply.durable, [call.name for call in reply.running]) == ("stopping", False, ["first"])
+            first.may_end.set()
+            await turns(50)
+            assert second.begun == []
+            holder.stdin.write(b"\n")  # only now: the answer came while it held the lock
+            assert await holder.stdout.readline() == b"free\n"
+        finally:
+            holder.stdin.close()
+            await holder.wait()
+        wanted = "paused" if stop == "pause" else "cancelled"
+        assert await until_status(session, wanted) == wanted
+        assert second.begun == []
