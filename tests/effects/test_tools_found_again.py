@@ -99,6 +99,8 @@ async def test_what_a_program_made_is_undone_by_a_server_that_serves_its_file(ki
             assert (reply.level, reply.status) == ("stopped", "cancelled")
             assert {line.outcome for line in (await session.receipt()).lines} == {"undone"}
     assert not (killed_job / "made.txt").exists()
+    said = (killed_job / "serve.log").read_text(encoding="utf-8")
+    assert "takes over what no process drove: s (maker, running)" in said
 
 
 # ---- how a tool is found
