@@ -233,6 +233,18 @@ def current_call() -> CurrentCall:
     return call
 
 
+def is_stop(error: BaseException, task: "asyncio.Task[Any] | None") -> bool:
+    """Return whether what left user code stops ``task``, which awaits it: it is cancelled, or discarded with its loop.
+
+    Everything else that code has raised by itself, and it ends no more than its call.
+    """
+    try:
+        is_discarded = task is None or asyncio.current_task() is not task
+    except RuntimeError:  # no loop runs
+        return True
+    return is_discarded or (isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0)
+
+
 def in_a_step() -> bool:
     """Whether this code runs in the body of a step."""
     return _current.get() is not None

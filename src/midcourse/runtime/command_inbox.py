@@ -15,7 +15,7 @@ from midcourse.core.caps import at_cap, pause_with_parent
 from midcourse.core.deadlines import DEADLINE, expire
 from midcourse.core.decisions import decide
 from midcourse.core.ids import CommandId, MessageId, message_id
-from midcourse.core.pauses import finishes_first
+from midcourse.core.pauses import finishes_first, paused_by_others
 from midcourse.core.rates import Stopper, stopper_of
 from midcourse.core.replies import Counted, RunningCall
 from midcourse.core.session import Session, Status
@@ -118,6 +118,7 @@ class CommandInbox:
                 unknown=ahead.lost,
                 deferred=ahead.finishing is not None and isinstance(command, cmd.Pause | cmd.Cancel),
                 counted=_counted(session, events),
+                paused_by=paused_by_others(session, command, events),
             )
             self._stop = self._stopping(session, events, command, row.put_at)
         return outcome, self._journal.append(

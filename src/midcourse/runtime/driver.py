@@ -16,7 +16,7 @@ from midcourse.core.commands import AnyCommand, Intervene, encode_command
 from midcourse.core.ids import CommandId, SessionId, StepId
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Session, Status
-from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError, StoreError, without_path
+from midcourse.errors import AgentUnavailable, Damaged, Diverged, Interrupt, MidcourseError, StoreError, without_path
 from midcourse.policy.pace import Pace
 from midcourse.ports.sender import enter_agent
 from midcourse.ports.store import InboxRow
@@ -249,7 +249,7 @@ class Driver:
         Raises:
             StoreError: it could not be written.
         """
-        with contextlib.suppress(StoreError):  # the journal is broken now: the next owner decides it
+        with contextlib.suppress(StoreError, Damaged):  # the journal is broken now: the next owner decides it
             if await self._inbox.step_in(command):
                 return
         stops = command.decision.level in STOPS

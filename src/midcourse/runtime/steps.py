@@ -35,7 +35,7 @@ from midcourse.ports.store import Store
 from midcourse.runtime.approvals import Approval, Approvals
 from midcourse.runtime.asks import AgentAsks, Question, last_redirect, mark_seen, redirected
 from midcourse.runtime.call_recovery import CallRecovery, did_it_happen_id
-from midcourse.runtime.calls import CallEnd, CallInFlight, CurrentCall, enter
+from midcourse.runtime.calls import CallEnd, CallInFlight, CurrentCall, enter, is_stop
 from midcourse.runtime.child_step import ChildStep
 from midcourse.runtime.context import RuntimeContext
 from midcourse.runtime.gate import Gate
@@ -361,8 +361,8 @@ class Steps:
             ended.stopped = call.asked_to_end.yes and not call.timed_out and not isinstance(error, Unencodable)
             ended.error = None if ended.stopped else error
         except BaseException as error:  # a body that ends itself does not end its program
-            if not _is_current(task):
-                raise  # not the body's: this coroutine is being thrown away with its loop
+            if is_stop(error, task):
+                raise
             ended.error = error
         while task.cancelling():
             task.uncancel()
@@ -522,14 +522,6 @@ class Steps:
             attempt = call.attempt if call else record.attempt
             journal.note(ev.StepClosed(step=step.id, attempt=attempt, message=message, truth=truth))
         raise redirected(journal.session, message, record.text, truth)
-
-
-def _is_current(task: "asyncio.Task[Any]") -> bool:
-    """Whether ``task`` runs now."""
-    try:
-        return asyncio.current_task() is task
-    except RuntimeError:  # no loop runs
-        return False
 
 
 def _way(step: StepRequest, record: StepRecord | None, redirects: int, *, was_lost: bool) -> ev.Continues:
