@@ -256,6 +256,22 @@ async def test_a_switch_that_cannot_be_written_stops_all_the_same_and_says_so(pl
         assert (kept.switch.id, kept.switch.stands) == (report.switch.id, True)
 
 
+async def test_a_switch_that_is_not_stored_says_so_whenever_it_is_asked_until_it_is(place: Place) -> None:
+    """A list, a report and a retry know no more than the answer to the throw did."""
+    store = Faulty(await place.store())
+    async with place.open(store=store) as mc:
+        store.error = lambda: StoreUnavailable("The disk is away.")
+        store.fails = lambda write: write == "shelve"
+        thrown = await mc.kill_switch.throw(ALL, "freeze", switch="ks_mine")
+        again = await mc.kill_switch.throw(ALL, "freeze", switch="ks_mine")
+        assert [one.durable for one in (thrown, again, *await mc.kill_switch.reports())] == [False] * 3
+        assert not (await mc.kill_switch.report("ks_mine")).durable
+        store.work_again()
+        async with asyncio.timeout(10):
+            while not (await mc.kill_switch.report("ks_mine")).durable:
+                await asyncio.sleep(0.01)
+
+
 async def test_a_throw_that_fails_half_way_leaves_nothing_running_here(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

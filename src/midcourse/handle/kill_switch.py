@@ -130,7 +130,8 @@ class KillSwitch:
         for driver in shut:
             driver.shut()
         try:
-            durable = known is not None or await self._keep(thrown, "kill_switch.throw", by, role)
+            if known is None:
+                await self._keep(thrown, "kill_switch.throw", by, role)
             heads = [head async for head in self._covered(scope)]
             if known is not None:  # what an operator cancelled since is being undone
                 heads = [head for head in heads if head.status != Status.CANCELLING]
@@ -146,7 +147,7 @@ class KillSwitch:
         hint = ""
         with contextlib.suppress(MidcourseError):  # it stands, whether or not anybody can be told what else there is
             hint = "" if report.sessions else await self._hint(scope)
-        return msgspec.structs.replace(report, durable=durable, hint=hint)
+        return msgspec.structs.replace(report, hint=hint)
 
     def _leave_shut(self, shut: Sequence[Driver], switch: Switch, error: BaseException) -> None:
         """Nobody knows who was reached: what is here stops, and its halt is written as soon as that can be done."""
@@ -161,7 +162,7 @@ class KillSwitch:
             return await self._standing.find(switch)
         return None
 
-    async def _keep(self, switch: Switch, action: str, by: str, role: Role) -> bool:
+    async def _keep(self, switch: Switch, action: str, by: str, role: Role) -> None:
         now, scope = self._worker.clock.now(), switch.scope
         whose = scope.value if scope.kind == "tenant" else scope.tenant or ""
         why = switch.reason if switch.stands else switch.lifted_why
@@ -180,8 +181,6 @@ class KillSwitch:
             if not switch.stands:
                 raise
             self._standing.hold_unwritten(switch, entry)
-            return False
-        return True
 
     async def _halt_all(self, switch: Switch, heads: Sequence[Head], deadline: float) -> Mapping[SessionId, Reply]:
         """Halt them all, then wait for those that have not stopped; what is known of each."""
@@ -242,7 +241,7 @@ class KillSwitch:
                 reached.append(_reached(head, "stopped", ""))  # its halt could not be written
             elif not is_halted and switch.stands and covers_head(switch.scope, head):
                 reached.append(await self._unheard(head, switch))
-        return SwitchReport(switch, worst_first(reached))
+        return SwitchReport(switch, worst_first(reached), durable=self._standing.is_durable(switch.id))
 
     def _running(self, head: Head, reply: Reply | None) -> str:
         """What still runs of a halted session, by name."""
