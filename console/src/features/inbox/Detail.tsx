@@ -74,7 +74,7 @@ export function Detail({ client, me, ask, inbox, isGone, answered, look, next }:
       {!session || (!open && !end) ? <Waiting connection={connection} id={ask.session} rows={3} words={live.records.length ? `Reading ${live.records.length.toLocaleString("en")} events…` : "Reading the session…"} />
         : !open || isSent ? <Over isSent={isSent} kept={live.outbox.kept.value.map((press) => pressWords(press, connection)).join(" ")} entry={end} me={me.name} next={next} hasNext={inbox.asks.length > 0} />
         : isReview(open.step) ? (
-          <><CapReached live={live} raise={raise} /><ReviewTray live={live} ask={open} isOnly mayAnswer={mayAnswer(me.role, open.reason, true)} answer={answer} cancel={() => go(href({ run: ask.session, open: "preview" }))} /></>
+          <><CapReached live={live} role={me.role} raise={raise} /><ReviewTray live={live} ask={open} isOnly mayAnswer={mayAnswer(me.role, open.reason, true)} answer={answer} cancel={() => go(href({ run: ask.session, open: "preview" }))} /></>
         ) : (
           <AskTray key={open.id} live={live} ask={open} isOnly takesFocus={false} isWhole mayAnswer={mayAnswer(me.role, open.reason, false)} answer={answer}>
             <a class="btn big" data-key="r" href={href({ run: ask.session, open: "redirect" })}>Redirect… <kbd aria-hidden="true">r</kbd></a>
