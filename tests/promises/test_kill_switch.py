@@ -242,6 +242,8 @@ async def test_a_switch_that_cannot_be_written_stops_all_the_same_and_says_so(pl
             "It could not be written yet: it stands in this process, which writes it when it can."
         )
         begun = len(tool.begun)
+        for found in (report, await mc.kill_switch.report(report.switch.id), *await mc.kill_switch.reports()):
+            assert [line.state for line in found.sessions] == ["stopped"]  # also to whoever asks later
         await asyncio.sleep(0.1)
         assert len(tool.begun) == begun
         store.work_again()
