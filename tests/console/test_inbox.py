@@ -120,6 +120,8 @@ def test_the_page_warns_after_as_many_approvals_in_a_row_as_the_policy_of_the_op
         for one in others[:2]:
             api.post(f"/sessions/{one}/answer", value="approve", ask="ask_1")
         inbox = InboxPage(window)
+        items = inbox.queue.locator(".item")
+        expect(items).to_have_count(3)
         inbox.shows(patient)
         note = inbox.detail.locator(".note")
         expect(note).to_have_count(0)
@@ -128,6 +130,7 @@ def test_the_page_warns_after_as_many_approvals_in_a_row_as_the_policy_of_the_op
         inbox.shows(strict)
         expect(note).to_contain_text("2 approvals in a row.")
         api.post(f"/sessions/{others[2]}/answer", value="approve", ask="ask_1")
+        expect(items).to_have_count(2)
         window.page.keyboard.press("k")
         inbox.shows(patient)
         expect(note).to_contain_text("3 approvals in a row.")

@@ -101,8 +101,8 @@ def rate(window: Window, api: Api) -> Locator:
     """Rate a run that has ended."""
     session = api.start("quick", "Count")
     until(window.page, lambda: api.status(session) == "completed")
-    run = window.watch(session)
-    rating = run.log.get_by_role("group", name="How satisfied are you with this run?")
+    window.watch(session)
+    rating = window.page.get_by_role("group", name="How satisfied are you with this run?")
     rating.get_by_role("button", name="4 of 5").click()
     return rating.get_by_role("status")
 
