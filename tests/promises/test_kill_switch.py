@@ -241,6 +241,8 @@ async def test_a_switch_that_cannot_be_written_stops_all_the_same_and_says_so(pl
         assert not report.durable
         assert str(report).endswith("It stands in this process, which writes it when it can.")
         begun = len(tool.begun)
+        for found in (report, await mc.kill_switch.report(report.switch.id), *await mc.kill_switch.reports()):
+            assert [line.state for line in found.sessions] == ["stopped"]  # also to whoever asks later
         await asyncio.sleep(0.1)
         assert len(tool.begun) == begun
         store.work_again()
@@ -276,6 +278,22 @@ async def test_a_switch_halts_this_process_although_the_store_cannot_be_read(pla
         assert await until_status(session, "halted") == "halted"
         assert await until_status(spared, "running") == "running"
         assert len(tool.begun) == begun
+
+
+async def test_a_switch_that_is_not_stored_says_so_whenever_it_is_asked_until_it_is(place: Place) -> None:
+    """A list, a report and a retry know no more than the answer to the throw did."""
+    store = Faulty(await place.store())
+    async with place.open(store=store) as mc:
+        store.error = lambda: StoreUnavailable("The disk is away.")
+        store.fails = lambda write: write == "shelve"
+        thrown = await mc.kill_switch.throw(ALL, "freeze", switch="ks_mine")
+        again = await mc.kill_switch.throw(ALL, "freeze", switch="ks_mine")
+        assert [one.durable for one in (thrown, again, *await mc.kill_switch.reports())] == [False] * 3
+        assert not (await mc.kill_switch.report("ks_mine")).durable
+        store.work_again()
+        async with asyncio.timeout(10):
+            while not (await mc.kill_switch.report("ks_mine")).durable:
+                await asyncio.sleep(0.01)
 
 
 async def test_a_switch_whose_sessions_cannot_be_listed_halts_those_of_this_process_and_says_so(

@@ -152,8 +152,9 @@ class KillSwitch:
             )
         if known is not None and not known.stands:
             return await self.report(known.id)
-        switch, is_written = known or wanted, known is not None and not self._standing.is_unwritten(known.id)
-        durable = is_written or await self._keep(switch, "kill_switch.throw", wanted.by, role, until)
+        switch = known or wanted
+        if known is None or not self._standing.is_durable(known.id):
+            await self._keep(switch, "kill_switch.throw", wanted.by, role, until)
         try:
             heads = await self._in_time(self._list(scope), until)
         except (StoreError, Damaged):
@@ -170,7 +171,7 @@ class KillSwitch:
         hint = ""
         with contextlib.suppress(MidcourseError):  # the switch is thrown, also if its name cannot be looked up
             hint = "" if report.sessions else await self._in_time(self._hint(scope), until)
-        return msgspec.structs.replace(report, durable=durable, hint=hint)
+        return msgspec.structs.replace(report, hint=hint)
 
     async def _in_time(self, asking: Coroutine[Any, Any, T], until: float) -> T:
         """Return what the store answers, if it does so by then.
@@ -189,7 +190,7 @@ class KillSwitch:
             return await self._in_time(self._standing.find(switch), until)
         return None
 
-    async def _keep(self, switch: Switch, action: str, by: str, role: Role, until: float = inf) -> bool:
+    async def _keep(self, switch: Switch, action: str, by: str, role: Role, until: float = inf) -> None:
         now, scope = self._worker.clock.now(), switch.scope
         whose = scope.value if scope.kind == "tenant" else scope.tenant or ""
         why = switch.reason if switch.stands else switch.lifted_why
@@ -208,8 +209,6 @@ class KillSwitch:
             if not switch.stands:
                 raise
             self._standing.hold_unwritten(switch, entry)
-            return False
-        return True
 
     async def _halt_all(self, switch: Switch, heads: Sequence[Head], deadline: float) -> Mapping[SessionId, Reply]:
         """Halt them all, then wait for those that have not stopped; what is known of each."""
@@ -271,11 +270,15 @@ class KillSwitch:
             if is_halted and (head.switch == switch.id or (switch.stands and covers_head(switch.scope, head))):
                 running = self._running(head, reply)
                 reached.append(_reached(head, "still_running" if running else "stopped", running))
-            elif not is_halted and switch.stands and reply is not None and reply.level == "stopped":
+            elif (
+                not is_halted
+                and switch.stands
+                and (self._worker.has_given_up(head.id) or (reply is not None and reply.level == "stopped"))
+            ):
                 reached.append(_reached(head, "stopped", ""))  # its halt could not be written
             elif not is_halted and switch.stands and covers_head(switch.scope, head):
                 reached.append(await self._unheard(head, switch))
-        return SwitchReport(switch, worst_first(reached))
+        return SwitchReport(switch, worst_first(reached), durable=self._standing.is_durable(switch.id))
 
     def _running(self, head: Head, reply: Reply | None) -> str:
         """What still runs of a halted session, by name."""

@@ -66,9 +66,9 @@ class ActiveSwitches:
         """A switch that could not be written stands in this process, which writes it when it can."""
         self._failed_writes[switch.id] = (switch, entry)
 
-    def is_unwritten(self, switch_id: SwitchId) -> bool:
-        """Return whether a switch stands in this process alone."""
-        return switch_id in self._failed_writes
+    def is_durable(self, switch_id: SwitchId) -> bool:
+        """Return whether a switch survives the end of this process."""
+        return switch_id not in self._failed_writes
 
     async def flush(self) -> None:
         """Write the switches that could not be written.
