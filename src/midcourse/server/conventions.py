@@ -30,7 +30,7 @@ def prefix_of(scope: Scope) -> str:
 
 
 def address_in(scope: Scope, path: str) -> str:
-    """``path`` of this server as a client sees it: for links, redirects, ``Location`` and the path of cookies."""
+    """``path`` of this server as a client sees it: for links, redirects and ``Location``."""
     return f"{prefix_of(scope)}{path}"
 
 

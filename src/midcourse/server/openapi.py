@@ -203,8 +203,9 @@ _SECURITY: Final[Schema] = {
         "type": "apiKey",
         "in": "cookie",
         "name": "midcourse_8420",
-        "description": "For browsers: `POST /login` sets it. Its name ends with the server's port; behind TLS it "
-        "begins with `__Host-`. It counts only together with `page`.",
+        "description": "For browsers: `POST /login` sets it. Its name ends with the server's port and, below a root "
+        "path, with that (`midcourse_8420_agents`); behind TLS it begins with `__Host-`. It counts only together with "
+        "`page`.",
     },
     "page": {
         "type": "apiKey",
