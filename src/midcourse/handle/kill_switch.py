@@ -211,7 +211,7 @@ class KillSwitch:
         label = scope.value if scope.kind == "label" else None
         return every_head(self._worker.store, HeadQuery(statuses=_LIVE, agent=agent, label=label, tenant=tenant))
 
-    async def reports(self, *, tenant: str | None = None, limit: int = 20) -> Sequence[SwitchReport]:
+    async def reports(self, *, tenant: str | None = None, limit: int | None = 20) -> Sequence[SwitchReport]:
         """The switches that concern a tenant (None: all), and what they hold: first those that stand."""
         switches = [*(await self._standing.recent())[::-1], *await self._standing.lifted()]
         found = [one for one in switches if one.scope.concerns(tenant)][:limit]
