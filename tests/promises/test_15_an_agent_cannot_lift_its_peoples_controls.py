@@ -1,9 +1,8 @@
 """Promise 15: an agent cannot lift its people's controls. Neither its code, nor its tools, nor its token can."""
 
 import asyncio
-import contextlib
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -286,7 +285,8 @@ async def _say(host: httpx2.AsyncClient, server: Any, session: str, said: str) -
             await store.put(SessionId(session), stop.id, cmd.encode_command(stop), 1.0)
             await until_shown(host, session, "paused")
         case "a halt":
-            switch = {"scope": {"kind": "agent", "value": "asker"}, "reason": "stop it"}
+            agent = (await host.get(f"/sessions/{session}")).json()["agent"]
+            switch = {"scope": {"kind": "agent", "value": agent}, "reason": "stop it"}
             assert (await host.post("/kill-switches", json=switch)).status_code == 201
             await until_shown(host, session, "halted")
         case "a queued message":
@@ -304,52 +304,64 @@ async def _token(host: httpx2.AsyncClient, name: str, session: str | None = None
     return str(made.json()["token"])
 
 
-@contextlib.asynccontextmanager
-async def _credentials(host: httpx2.AsyncClient, session: str) -> AsyncGenerator[dict[str, dict[str, str]]]:
+async def _family(host: httpx2.AsyncClient, whose: str) -> tuple[str, str]:
+    """The session that the controls stand over, and the one whose agent tries to lift them."""
+
+    async def began(agent: str) -> str:
+        return str((await host.post("/sessions", json={"agent": agent, "goal": "report"})).json()["id"])
+
+    if whose in ("its own", "a stranger's"):
+        session = await began("asker")
+        await until_shown(host, session, "waiting")
+        return session, session if whose == "its own" else await began("asker")
+    parent = await began("parent")
+    while not (asks := (await host.get(f"/sessions/{parent}")).json()["child_asks"]):
+        await asyncio.sleep(0.005)
+    child = str(asks[0]["child"])
+    return (child, parent) if whose == "its parent's" else (parent, child)
+
+
+async def _credentials(host: httpx2.AsyncClient, agent: str) -> dict[str, dict[str, str]]:
     """Everything that an agent can hold: its token, whatever role was asked for; people's tokens, in its own code."""
     headers: dict[str, dict[str, str]] = {}
     for role in ("watch", "steer", "approve", "operate"):
-        for kind, own in (("token", session), ("code", None)):
+        for kind, own in (("token", agent), ("code", None)):
             token = await _token(host, f"{kind}-{role}", own, role)
-            said = {} if own else {AGENT_HEADER: session}
+            said = {} if own else {AGENT_HEADER: agent}
             headers[f"{kind} {role}"] = {"Authorization": f"Bearer {token}", **said}
-    yield headers
+    return headers
 
 
 @pytest.mark.parametrize("said", SAID)
-async def test_no_credential_of_it_lifts_a_control_over_http(place: Place, said: str) -> None:
+@pytest.mark.parametrize("whose", ["its own", "its parent's", "its child's", "a stranger's"])
+async def test_no_credential_of_it_lifts_a_control_over_http(place: Place, said: str, whose: str) -> None:
     """Every address that sends a command, or gets round one × everything that an agent can hold."""
     assert REQUESTS.keys() == RIGHTS.keys()
-    with served(place, ASKER) as server:
+    with served(place, PARENT, ASKER) as server:
         async with server.client() as host, httpx2.AsyncClient(base_url=f"{server.url}/api/v1", timeout=30) as anybody:
-            session = (await host.post("/sessions", json={"agent": "asker", "goal": "report"})).json()["id"]
-            await until_shown(host, session, "waiting")
+            session, agent = await _family(host, whose)
             await _say(host, server, session, said)
-            by = cmd.agent_name(session)
-
-            async def state() -> Session:
-                found = await host.get(f"/sessions/{session}/inspect")
-                assert found.status_code == 200
-                assert server.server.control is not None
-                return await server.server.control.session(SessionId(session))
-
-            async with _credentials(host, session) as credentials:
-                tokens = len((await host.get("/tokens")).json()["tokens"])
-                for kind in (*KINDS, None):
-                    for name, headers in credentials.items():
-                        before = await state()
-                        for method, path, body in (BESIDE if kind is None else REQUESTS[kind])(before):
-                            async with anybody.stream(method, path, json=body, headers=headers) as response:
-                                granted = response.status_code < 400
-                            after = await state()
-                            was, now = (controls(one, by, cancels=False) for one in (before, after))
-                            assert kept(was, now), (name, path, response.status_code)
-                            is_listed = kind is not None and RIGHTS[kind].itself and f"/sessions/{session}" in path
-                            is_chat = path == "/chat" and kind is cmd.Message and "session_id" in body
-                            assert not granted or is_listed or is_chat, (name, path)
-                sessions = (await host.get("/sessions")).json()["sessions"]
-                assert [one["id"] for one in sessions] == [session]
-                assert len((await host.get("/tokens")).json()["tokens"]) == tokens
+            by = cmd.agent_name(agent)
+            control = server.server.control
+            assert control is not None
+            credentials = await _credentials(host, agent)
+            tokens = (await host.get("/tokens")).json()["tokens"]
+            sessions = {one["id"] for one in (await host.get("/sessions")).json()["sessions"]}
+            for kind in (*KINDS, None):
+                right = RIGHTS.get(kind) if kind is not None else None
+                may = right is not None and {"its own": right.itself, "its parent's": right.child}.get(whose, False)
+                for name, headers in credentials.items():
+                    before = await control.session(SessionId(session))
+                    for method, path, body in (BESIDE if kind is None else REQUESTS[kind])(before):
+                        async with anybody.stream(method, path, json=body, headers=headers) as response:
+                            granted = response.status_code < 400
+                        after = await control.session(SessionId(session))
+                        was, now = (controls(one, by, cancels=False) for one in (before, after))
+                        assert kept(was, now), (name, path, response.status_code)
+                        is_chat = path == "/chat" and kind is cmd.Message and "session_id" in body
+                        assert not granted or (may and (is_chat or f"/sessions/{session}" in path)), (name, path)
+            assert {one["id"] for one in (await host.get("/sessions")).json()["sessions"]} == sessions
+            assert (await host.get("/tokens")).json()["tokens"] == tokens
 
 
 # ---- its own code
