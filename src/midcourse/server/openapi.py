@@ -260,7 +260,7 @@ def _finish(operation: Schema, route: APIRoute, examples: Mapping[str, Any]) -> 
         responses["403"] = _bad(403, sorted({*responses["403"]["x-codes"], "not_for_agents"}))
     if any(one["name"] == "cursor" for one in operation.get("parameters", ())):
         responses["400"] = _bad(400, sorted({"invalid_cursor", *responses.get("400", {}).get("x-codes", ())}))
-    if operation.get("parameters") and "422" not in responses:
+    if (operation.get("parameters") or "get" not in methods) and "422" not in responses:
         responses["422"] = _bad(422, ["invalid_input"])
     for status, answer in responses.items():
         answer["content"] = {

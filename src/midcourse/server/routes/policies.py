@@ -104,6 +104,7 @@ async def diff_policies(name: PolicyPath, to: Reference, caller: Watcher, versio
     responses=answers(
         "Policy",
         200,
+        "policy_not_found",
         "policy_unchanged",
         "precondition_failed",
         "idempotency_key_reused",
