@@ -25,7 +25,7 @@ export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Elem
   const isLate = useLate();
   useEffect(() => {
     title.value = "New run";
-    client.get<{ agents: Agent[] }>("/agents").then(({ agents: known }) => { set(known); choose((before) => before || known[0]?.name || ""); },
+    client.all<Agent>("/agents", "agents").then((known) => { set(known); choose((before) => before || known[0]?.name || ""); },
       (error: Error) => complain(problemOf(error)));
   }, []);
   const agent = agents?.find((one) => one.name === chosen);

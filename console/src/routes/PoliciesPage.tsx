@@ -28,8 +28,8 @@ function List({ client, me }: { client: Client; me: Me }): JSX.Element {
   const [words, say] = useState("");
   const isLate = useLate();
   const load = (): void => {
-    Promise.all([client.get<{ policies: Summary[] }>("/policies"), client.get<{ proposals: Proposal[] }>("/proposals?state=open")]).then(
-      ([{ policies }, { proposals }]) => keep({ policies, proposals }),
+    Promise.all([client.all<Summary>("/policies", "policies"), client.all<Proposal>("/proposals?state=open", "proposals")]).then(
+      ([policies, proposals]) => keep({ policies, proposals }),
       (error: Error) => complain(problemOf(error)),
     );
   };
