@@ -484,6 +484,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("release_halted", "kill_switch_not_found"): lambda world: world.ask("release_halted", {}, switch="none"),
     ("release_halted", "kill_switch_stands"): _still_stands,
     ("resume", "kill_switch_stands"): _resumed_below_it,
+    ("list_sessions", "session_not_found"): lambda world: world.client.get("/sessions?before=sess_none"),
     ("save_policy", "policy_not_found"): _another_tenants_policy,
     ("get_policy", "policy_not_found"): lambda world: world.ask("get_policy"),
     ("policy_history", "policy_not_found"): lambda world: world.ask("policy_history"),

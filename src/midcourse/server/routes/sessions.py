@@ -97,7 +97,7 @@ def _shown(session: Session, caller: Caller, status: int = 200) -> Response:
     return answer(session_view(session, caller.role, caller.principal.by), status, headers)
 
 
-@router.get("/sessions", responses=streams("SessionList"))
+@router.get("/sessions", responses=streams("SessionList", "session_not_found"))
 async def list_sessions(
     request: Request,
     caller: Watcher,
