@@ -1,7 +1,12 @@
 """The simulation itself: a seed does the same again, time is cheap, and a plan is shortened."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -11,6 +16,8 @@ from tests.simulate.plants import PLANTS, planted
 from tests.simulate.shrink import shortened
 from tests.simulate.world import Outcome, play
 
+ROOT: Final = Path(__file__).parents[2]
+
 
 def test_a_seed_does_exactly_the_same_again() -> None:
     for seed in range(12):
@@ -18,6 +25,24 @@ def test_a_seed_does_exactly_the_same_again() -> None:
         assert one.trace == other.trace
         assert one.digest == other.digest
         assert one.violations == other.violations
+
+
+DIGESTS = """
+from tests.simulate.plan import plan_of
+from tests.simulate.world import play
+print(*(play(plan_of(seed)).digest for seed in range(20)))
+"""
+
+
+def test_a_seed_does_the_same_in_every_interpreter() -> None:
+    """Whatever the interpreter hashes strings with: no order may come from a set."""
+
+    def digests(hashes: str) -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": hashes}
+        command = [sys.executable, "-c", DIGESTS]
+        return subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
+
+    assert digests("1") == digests("2")
 
 
 def test_two_seeds_do_not_do_the_same() -> None:

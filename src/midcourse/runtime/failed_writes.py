@@ -90,7 +90,8 @@ class FailedWrites:
 
     def due(self, now: float) -> list[SessionId]:
         """Return those to try again by now."""
-        failed = {*list(self._epochs), *(session_id for session_id in list(self._owed) if session_id in self._answered)}
+        owed = [session_id for session_id in list(self._owed) if session_id in self._answered]
+        failed = dict.fromkeys((*list(self._epochs), *owed))
         return [session_id for session_id in failed if self._due_at(session_id) <= now]
 
     def waits(self, session_id: SessionId) -> bool:
