@@ -10,7 +10,7 @@ from midcourse.core.events import StepSettled
 from midcourse.core.fold import Row
 from midcourse.core.ids import Position, SessionId, WorkerId
 from midcourse.core.session import Hold
-from midcourse.errors import Damaged
+from midcourse.errors import Damaged, StoreUnavailable
 from midcourse.ports.store import Owned, Store
 from midcourse.runtime.call_recovery import DID_NOT, HAPPENED
 from midcourse.runtime.undo import UndoRunner
@@ -167,6 +167,37 @@ class _WithoutHead(WrappedStore):
     def _check(self, session_id: SessionId) -> None:
         if session_id == self._damaged:
             raise Damaged(f"The head of session '{session_id}' is damaged. Restore the store from a backup.")
+
+
+async def test_a_session_that_cannot_be_read_when_it_is_taken_continues_once_it_can(place: Place) -> None:
+    """Its owner lives, so that no other process takes it: this one tries it again."""
+    tool = Tool(holds=True)
+
+    async def worker(run: midcourse.Run) -> object:
+        return await run.step("work", tool.run, 1)
+
+    async with place.open(agent := resumable(worker), grace=0) as mc:
+        session = await mc.start(agent)
+        await tool.entered.wait()
+    tool.may_end.set()
+    store = _Unreadable(await place.store())
+    async with place.open(agent, store=store) as mc:
+        await until_true(lambda: store.refused > 0)
+        store.is_readable = True
+        assert await (await mc.get(session.id)).result() == 1
+
+
+class _Unreadable(WrappedStore):
+    """A store that cannot be read from the moment a session was taken until ``is_readable``."""
+
+    is_readable = False
+    refused = 0
+
+    async def snapshots(self, session_id: SessionId) -> Sequence[bytes]:
+        if not self.is_readable:
+            self.refused += 1
+            raise StoreUnavailable("The disk does not answer. Try again.")
+        return await self.inner.snapshots(session_id)
 
 
 async def test_a_rollback_that_fails_unforeseen_ends_and_its_receipt_says_so(place: Place) -> None:
