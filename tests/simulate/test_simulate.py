@@ -71,33 +71,34 @@ PART = 25
 """Seeds of one test, so that several processes share them."""
 
 
-@pytest.mark.parametrize("start", range(0, 200, PART))
+@pytest.mark.parametrize("start", range(0, 300, PART))
 def test_no_seed_breaks_a_promise_and_nothing_stands_still_or_spins(start: int) -> None:
     broken = {seed: play(plan_of(seed)).violations for seed in range(start, start + PART)}
     told = [f"seed {seed}: {one}" for seed, found in broken.items() for one in found]
     assert not told, f"python -m tests.simulate --seeds 1 --start SEED shows it: {told}"
 
 
-@pytest.mark.parametrize(
-    ("fault", "promises"),
-    [
-        ("answer-spins", {"spins"}),
-        ("queued-child", {"stands still", "spins", "journal grows without a fact"}),
-        ("false-stopped", {"works after a stop"}),
-        ("lifted-pause", {"pause lifted by somebody else"}),
-    ],
-)
-def test_a_fault_that_is_put_back_is_found(
-    fault: str, promises: set[str], record_property: Callable[[str, object], None]
-) -> None:
+BREAKS: Final = {
+    "answer-spins": {"spins"},
+    "queued-child": {"stands still", "spins", "journal grows without a fact"},
+    "uncarried": {"stands still"},
+    "false-stopped": {"works after a stop"},
+    "lifted-pause": {"pause lifted by somebody else"},
+    "drain-lets-go": {"effect twice", "receipt claims too much"},
+    "stop-needs-store": {"a stop fails"},
+    "late-answers": {"an answer is late"},
+    "journaled-refusals": {"journal grows without a fact"},
+}
+"""The promises that each fault breaks when it is put back."""
+
+
+@pytest.mark.parametrize("fault", sorted(PLANTS))
+def test_a_fault_that_is_put_back_is_found(fault: str, record_property: Callable[[str, object], None]) -> None:
     with planted(fault):
-        found = next((one for one in map(play, map(plan_of, range(200))) if one.kinds & promises), None)
+        seeds = range(500, 800) if fault == "drain-lets-go" else range(300)
+        found = next((one for one in map(play, map(plan_of, seeds)) if one.kinds & BREAKS[fault]), None)
     assert found is not None
     record_property("told", f"simulate: planted fault '{fault}' is found by seed {found.plan.seed}")
-
-
-def test_every_fault_that_can_be_put_back_is_looked_for() -> None:
-    assert {*PLANTS} == {"answer-spins", "queued-child", "false-stopped", "lifted-pause"}
 
 
 @pytest.mark.parametrize(
@@ -115,6 +116,9 @@ def test_every_fault_that_can_be_put_back_is_looked_for() -> None:
 def test_a_run_that_once_broke_a_promise_keeps_it(seed: int, workers: int, deeds: str) -> None:
     plan = plan_of(seed)
     needed = {f"{seed}/{which}" for which in deeds.split(", ")}
-    plan = replace(plan, deeds=[deed for deed in plan.deeds if deed.seed in needed], workers=workers)
+    deeds_left = [deed for deed in plan.deeds if deed.seed in needed]
+    plan = replace(plan, deeds=deeds_left, workers=workers)
+    if not any("more" in which for which in needed):  # it was found before runs were wide
+        plan = replace(plan, wide=False, forgets=False)
     assert len(plan.deeds) == len(needed)
     assert not play(plan).violations
