@@ -232,6 +232,8 @@ async def test_a_cancel_of_a_parent_ends_although_a_child_is_damaged_and_its_rec
 # ---- any byte of the file
 
 _STEPS = 6
+_STILL = 60.0
+"""Seconds that no machine is too busy for: what has not ended by then never will."""
 
 
 async def _agent(run: midcourse.Run) -> str:
@@ -288,11 +290,13 @@ async def _gone_on_with(place: Place) -> str | None:
     async with place.open(_any_agent) as mc:
         try:
             session = await mc.get("waiting")
-            await session.answer("yes", wait=5)
-            return await session.result(timeout=10)
+            await session.answer("yes", wait=_STILL)
+            return await session.result(timeout=_STILL)
         except midcourse.MidcourseError as error:
             assert error.code != "error"
             return None
+        except TimeoutError:
+            pytest.fail("it stands still: it neither ends nor says that it is damaged")
 
 
 Flips = list[tuple[float, int]]

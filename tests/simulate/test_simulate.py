@@ -111,6 +111,7 @@ def test_a_fault_that_is_put_back_is_found(fault: str, record_property: Callable
         pytest.param(1114459, 1, "0, 6, 7, fault 0, 9, 10", id="a halted child with a lost call has stopped"),
         pytest.param(1115363, 2, "0, 7, fault 0, 8, fault 2, 13", id="a failed session goes on soon"),
         pytest.param(2004655, 1, "0, 1, 2, 3, 4", id="a halt of a parent reaches a child with a new turn"),
+        pytest.param(1038, 1, "0, 1, more 1, 7", id="a cancel of a session with a damaged journal ends"),
     ],
 )
 def test_a_run_that_once_broke_a_promise_keeps_it(seed: int, workers: int, deeds: str) -> None:
