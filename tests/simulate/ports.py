@@ -1,6 +1,7 @@
 """The ports of one process on a simulated machine: its clock, its bus, and its store on the machine's disk."""
 
 import asyncio
+import sqlite3
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from random import Random
@@ -167,7 +168,7 @@ class Disk:
         self.write = 0.003
         self.tell = 0.003
         self.read = 0.001
-        self.synced: tuple[float, bytes] | None = None
+        self.synced: tuple[float, sqlite3.Connection] | None = None
         """What is there when the power fails, and since when; None: all that was written."""
 
     def sessions(self) -> list[SessionId]:
@@ -199,14 +200,16 @@ class Disk:
 
     def sync(self) -> None:
         """All that was written is there when the power fails."""
-        self.synced = (self.machine.time, self.memory.connection.serialize())
+        copy = self.synced[1] if self.synced else sqlite3.connect(":memory:", check_same_thread=False)
+        self.memory.connection.backup(copy)
+        self.synced = (self.machine.time, copy)
 
     def forget(self) -> tuple[float, float] | None:
         """The power has failed: return from when to when what was written is lost."""
         if self.synced is None:
             return None
-        at, content = self.synced
-        self.memory.connection.deserialize(content)
+        at, copy = self.synced
+        copy.backup(self.memory.connection)
         return at, self.machine.time
 
 

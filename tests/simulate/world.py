@@ -6,8 +6,8 @@ import logging
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -251,6 +251,8 @@ class World:
 
     def _find_named(self) -> None:
         """Find the damaged sessions that lists show as failed, or whose damage everybody is told of who asks."""
+        # Its owner may have had a head whole in memory, and have written it again since.
+        self.named = {name: since for name, since in self.named.items() if since < inf}
         if self.damaged - self.named.keys():
             asking = self.people.start(self._ask_for_damaged())
             self._run(20.0, done=asking.done)
@@ -553,7 +555,8 @@ class World:
         elif what == "undo":
             if session.status in ENDED:
                 self.machine.tell(f"ann: undo {handle.id}")
-                await handle.undo("the wrong house", wait=4.0)
+                async with self._timed("undo", handle.id, wait=4.0):
+                    await handle.undo("the wrong house", wait=4.0)
         else:
             await getattr(self, f"_{what}")(handle, session, chance)
 
@@ -643,20 +646,33 @@ class World:
         value = chance.choice((DONE, NOT_DONE)) if ask.reason == "did_it_happen" else "yes"
         await self._send("answer", handle.id, partial(handle.answer, value, ask=ask.id, wait=3.0), by="ann")
 
+    @asynccontextmanager
+    async def _timed(self, verb: str, about: str, *, wait: float) -> AsyncGenerator[None]:
+        """Write down how long something took that is no command to one session."""
+        asked = Answer(session=about, verb=verb, sent_at=self.now(), by="operator", refused="timed alone", wait=wait)
+        number, node = self._note(asked), _node()
+        stood = node.stood
+        try:
+            yield
+        finally:
+            if node.turns:
+                del self.senders[number]
+                self.answers[number] = replace(asked, took=self.now() - asked.sent_at - (node.stood - stood))
+
+    def _note(self, asked: Answer) -> int:
+        self.answers.append(asked)
+        self.senders[len(self.answers) - 1] = _node()
+        return len(self.answers) - 1
+
     async def _send(self, verb: str, session: str, act: "partial[Any]", *, by: str = "ann", **more: Any) -> None:
         """Write a command down, send it, and write down what came of it."""
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, Loop)
-        node = loop.process
-        assert isinstance(node, Node)
+        node = _node()
         assert node.worker is not None
         driver = None if node.is_leaving else node.worker.driver(SessionId(session))
         if driver is not None and finishes_first(driver.session):
             driver = None  # what is protected stops at its end, and only if that can be written
         asked = Answer(session=session, verb=verb, sent_at=self.now(), by=by, wait=act.keywords["wait"], **more)
-        number, stood = len(self.answers), node.stood
-        self.answers.append(asked)
-        self.senders[number] = node
+        number, stood = self._note(asked), node.stood
         self.machine.tell(f"{by}: {verb} {session}")
         try:
             reply: Reply = await act(by=by)
@@ -674,6 +690,14 @@ class World:
         asked = replace(asked, took=self.now() - asked.sent_at - (node.stood - stood))
         self.answers[number] = answered(asked, reply, self.now())
         self.machine.tell(f"{by}: {verb} {session} -> {reply.level}, {reply.status}")
+
+
+def _node() -> Node:
+    """The process that does this."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, Loop)
+    assert isinstance(loop.process, Node)
+    return loop.process
 
 
 @contextmanager
