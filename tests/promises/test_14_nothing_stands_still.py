@@ -10,7 +10,7 @@ from midcourse.core.events import StepSettled
 from midcourse.core.fold import Row
 from midcourse.core.ids import Position, SessionId, WorkerId
 from midcourse.core.session import Hold
-from midcourse.errors import Damaged, StoreUnavailable
+from midcourse.errors import Damaged, MidcourseError, StoreUnavailable
 from midcourse.ports.store import Owned, Store
 from midcourse.runtime.call_recovery import DID_NOT, HAPPENED
 from midcourse.runtime.undo import UndoRunner
@@ -268,17 +268,26 @@ def let_go() -> None:
     """Let go of nothing."""
 
 
-async def test_waiting_for_a_session_whose_end_cannot_be_written_ends_with_the_damage(place: Place) -> None:
-    """A damaged file takes no writes: who waits for the result gets the sentence, and does not wait for ever."""
+@pytest.mark.parametrize(
+    "error",
+    [
+        Damaged("The file is damaged. Restore it from a backup."),
+        StoreUnavailable("The file is not the one that was opened. Stop this program.", code="store_replaced"),
+    ],
+)
+async def test_waiting_for_a_session_whose_end_cannot_be_written_ends_with_the_reason(
+    place: Place, error: MidcourseError
+) -> None:
+    """Such a file takes no writes: who waits for the result gets the sentence, and does not wait for ever."""
     tool = Tool(holds=True)
     one = resumable(lambda run: run.step("fetch", tool.run))
     store = Faulty(await place.store())
-    store.error = lambda: Damaged("The file is damaged. Restore it from a backup.")
+    store.error = lambda: error
     async with place.open(one, store=store) as mc:
         session = await mc.start(one)
         await tool.entered.wait()
         store.fails = lambda _: True
         tool.may_end.set()
-        with pytest.raises(Damaged, match="The file is damaged"):
+        with pytest.raises(type(error), match="The file is"):
             await session.result()
         store.work_again()

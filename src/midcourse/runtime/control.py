@@ -316,8 +316,10 @@ class Control:
         self.worker.failed_writes.answered(session_id)
         running = () if driver is None else driver.running()
         known = status if driver is None else driver.journal.session.status.value
+        if running or (driver is not None and driver.session.may_have_children):  # which it reaches once it is written
+            level = "stopping"
         return Reply(
-            level=level or ("stopping" if running else "stopped"),
+            level=level or "stopped",
             status=known or Status.RUNNING.value,
             session=session_id,
             durability=self.worker.store.durability,

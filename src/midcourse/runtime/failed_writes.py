@@ -44,7 +44,7 @@ class FailedWrites:
         self._owed: dict[SessionId, dict[CommandId, AnyCommand]] = {}
         self._order = count(1)
         self._answered: dict[SessionId, int] = {}  # few: only where a stop could not be written
-        self._damage: dict[SessionId, Damaged] = {}
+        self._lasting: dict[SessionId, MidcourseError] = {}
         self._failures: dict[SessionId, _Failure] = {}
         self._written_at = self._kept_at = -inf
 
@@ -55,9 +55,9 @@ class FailedWrites:
         """Under which epoch a write failed; None: none has."""
         return self._epochs.get(session_id)
 
-    def damage(self, session_id: SessionId) -> Damaged | None:
-        """Return the error if the session cannot continue because the store is damaged."""
-        return self._damage.get(session_id) if session_id in self._epochs else None
+    def lasting(self, session_id: SessionId) -> MidcourseError | None:
+        """Return the error if the session cannot continue in this process: the store is damaged, or another one."""
+        return self._lasting.get(session_id) if session_id in self._epochs else None
 
     def add(self, session_id: SessionId, epoch: Epoch, error: MidcourseError) -> None:
         """A write failed. It is tried again, after longer each time."""
@@ -69,8 +69,8 @@ class FailedWrites:
             failure = _Failure(now, min(most, 2 * before.wait), min(_MOST_PATIENT, alone))
         self._failures[session_id] = failure
         self._epochs[session_id] = epoch
-        if isinstance(error, Damaged):
-            self._damage[session_id] = error
+        if isinstance(error, Damaged) or error.code == "store_replaced":
+            self._lasting[session_id] = error
 
     def _due_at(self, session_id: SessionId) -> float:
         failure = self._failures.get(session_id)
@@ -107,7 +107,7 @@ class FailedWrites:
     def taken(self, session_id: SessionId) -> None:
         """It is driven again."""
         self._epochs.pop(session_id, None)
-        self._damage.pop(session_id, None)
+        self._lasting.pop(session_id, None)
 
     def defer(self, session_id: SessionId, stop: AnyCommand) -> None:
         """Owe a stop from the moment it is sent until it is in the inbox: nothing of the session begins before that.
