@@ -30,7 +30,7 @@ HELD: Final = (1.0, 4.0, 14.0)
 """Seconds for which another program holds the lock: the last ones are longer than any command waits."""
 HOLDER: Final = """
 import sqlite3, sys, time
-connection = sqlite3.connect(sys.argv[1], timeout=10.0, isolation_level=None)
+connection = sqlite3.connect(sys.argv[1], timeout=60.0, isolation_level=None)
 connection.execute("BEGIN IMMEDIATE")
 time.sleep(float(sys.argv[2]))
 """

@@ -17,6 +17,7 @@ from midcourse.handle import Midcourse, SessionHandle
 from midcourse.ports.store import Append
 from midcourse.runtime.control import Control
 from midcourse.testing.wrapped_store import WrappedStore
+from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, silence, types, until, until_status
 
 
@@ -77,6 +78,24 @@ async def test_a_pause_reaches_the_children_before_it_counts_as_paused(place: Pl
         await session.resume()
         assert await session.result() == ["one"]
         assert len(tool.begun) == 1
+
+
+async def test_a_stop_that_cannot_be_written_is_not_called_stopped_while_a_child_works(place: Place) -> None:
+    """It reaches the child once it can be written; until then only the session itself stands still."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    store = Faulty(await place.store())
+    async with place.open(parent, kid, store=store) as mc:
+        session = await mc.start(parent)
+        await tool.entered.wait()
+        store.fails = lambda name: name == "put"
+        reply = await session.pause()
+        assert (reply.level, reply.durable) == ("stopping", False)
+        assert tool.begun
+        store.work_again()
+        await until_status(session, "pausing", "paused")
+        tool.may_end.set()
+        await until_status(session, "paused")
 
 
 async def test_a_resume_lifts_only_the_pauses_it_caused(place: Place) -> None:

@@ -462,8 +462,8 @@ class Control:
                 owned = await worker.must_exist(session_id)
                 if owned.head.status in ENDED:
                     return await self.session(session_id), None
-                if (damage := worker.failed_writes.damage(session_id)) is not None:
-                    raise damage  # its end cannot be written, so it would be waited for without end
+                if (error := worker.failed_writes.lasting(session_id)) is not None:
+                    raise error  # its end cannot be written, so it would be waited for without end
                 with worker.fanout.watching(session_id) as watcher:
                     await self._listen_to_owner(session_id, deltas=False)
                     await watcher.wait(0.5)
