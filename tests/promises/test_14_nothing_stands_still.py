@@ -291,3 +291,21 @@ async def test_waiting_for_a_session_whose_end_cannot_be_written_ends_with_the_r
         with pytest.raises(type(error), match="The file is"):
             await session.result()
         store.work_again()
+
+
+async def test_waiting_for_a_session_that_cannot_be_taken_from_a_replaced_store_ends_with_the_reason(
+    place: Place,
+) -> None:
+    """What a dead process left behind is taken by nobody then: who waits for its result is told."""
+    tool = Tool(holds=True)
+    one = resumable(lambda run: run.step("fetch", tool.run))
+    async with place.open(one, grace=0) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+    tool.may_end.set()
+    store = Faulty(await place.store())
+    store.error = lambda: StoreUnavailable("The file was replaced. Stop this program.", code="store_replaced")
+    store.fails = lambda name: name == "take"
+    async with place.open(one, store=store) as mc:
+        with pytest.raises(StoreUnavailable, match="was replaced"):
+            await (await mc.get(session.id)).result()

@@ -44,7 +44,8 @@ class FailedWrites:
         self._owed: dict[SessionId, dict[CommandId, AnyCommand]] = {}
         self._order = count(1)
         self._answered: dict[SessionId, int] = {}  # few: only where a stop could not be written
-        self._lasting: dict[SessionId, MidcourseError] = {}
+        self._damage: dict[SessionId, Damaged] = {}
+        self._replaced: MidcourseError | None = None
         self._failures: dict[SessionId, _Failure] = {}
         self._written_at = self._kept_at = -inf
 
@@ -57,7 +58,12 @@ class FailedWrites:
 
     def lasting(self, session_id: SessionId) -> MidcourseError | None:
         """Return the error if the session cannot continue in this process: the store is damaged, or another one."""
-        return self._lasting.get(session_id) if session_id in self._epochs else None
+        return self._replaced or (self._damage.get(session_id) if session_id in self._epochs else None)
+
+    def note(self, error: MidcourseError) -> None:
+        """Note a failure of the store, whichever session it was for: one that was replaced takes no write any more."""
+        if error.code == "store_replaced":
+            self._replaced = error
 
     def add(self, session_id: SessionId, epoch: Epoch, error: MidcourseError) -> None:
         """A write failed. It is tried again, after longer each time."""
@@ -69,8 +75,9 @@ class FailedWrites:
             failure = _Failure(now, min(most, 2 * before.wait), min(_MOST_PATIENT, alone))
         self._failures[session_id] = failure
         self._epochs[session_id] = epoch
-        if isinstance(error, Damaged) or error.code == "store_replaced":
-            self._lasting[session_id] = error
+        self.note(error)
+        if isinstance(error, Damaged):
+            self._damage[session_id] = error
 
     def _due_at(self, session_id: SessionId) -> float:
         failure = self._failures.get(session_id)
@@ -107,7 +114,7 @@ class FailedWrites:
     def taken(self, session_id: SessionId) -> None:
         """It is driven again."""
         self._epochs.pop(session_id, None)
-        self._lasting.pop(session_id, None)
+        self._damage.pop(session_id, None)
 
     def defer(self, session_id: SessionId, stop: AnyCommand) -> None:
         """Owe a stop from the moment it is sent until it is in the inbox: nothing of the session begins before that.

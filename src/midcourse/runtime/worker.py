@@ -417,7 +417,11 @@ class Worker:
         began = self.clock.monotonic()
         epoch = self.failed_writes.epoch(session_id)
         if epoch is None:
-            owned = await self.store.take(session_id, self.id)
+            try:
+                owned = await self.store.take(session_id, self.id)
+            except StoreError as error:
+                self.failed_writes.note(error)
+                raise
         else:  # still ours: a write had failed, and it goes on from what is durable
             owned = await self._take_again(session_id, epoch)
         try:
