@@ -96,8 +96,11 @@ format: $(READY) ## format the code and fix what ruff can fix
 crash: $(READY) ## kill a process at every port call, recover it, count what was lost or repeated
 	@$(BIN)/python -m tests.crash
 
-chaos: $(READY) ## kill, stop and fill up real workers while people steer, for MINUTES=5; a SEED= to begin with
+# So many stores with a damaged file are driven to their end after that.
+STORES ?= 100
+chaos: $(READY) ## kill, stop, fill up and damage real workers and stores, for MINUTES=5 and STORES=100; a SEED= to begin with
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed "$(SEED)"
+	@$(BIN)/python -m tests.chaos.damage --stores $(STORES) --seed "$(SEED)"
 
 # What to play: make simulate SIMULATE="--seeds 1000 --start 5000"
 SIMULATE ?=

@@ -1,7 +1,8 @@
 """``python -m tests.chaos``: rounds of chaos with real processes; ``--help`` lists the rest.
 
 Each round has a store, workers, people and a remote of its own. What is done to them: SIGKILL, SIGSTOP and SIGCONT,
-SIGTERM, a store that is full (no file may grow, by RLIMIT_FSIZE, which needs no mount and works on a living process).
+SIGTERM, a store that is full (no file may grow, by RLIMIT_FSIZE, which needs no mount and works on a living process), a
+lock that another program holds. Damaged files have a tester of their own: ``python -m tests.chaos.damage``.
 """
 
 import argparse
@@ -86,7 +87,8 @@ def numbers(outcomes: Sequence[Outcome]) -> str:
         f"{sessions} sessions ({children} children; {_listed(ended)}), {sum(one.events for one in outcomes)} events, "
         f"{done} effects, {undone} undone; {sent['sent']} commands ({sent['refused']} refused, "
         f"{sent['unanswered']} unanswered, {sent['halt']} halts); {faults['kill']} kills, {faults['stop']} stops, "
-        f"{faults['end']} ends, {faults['full']} times full, {faults['kill a person']} people killed; "
+        f"{faults['end']} ends, "
+        f"{faults['full']} times full, {faults['held']} times held, {faults['kill a person']} people killed; "
         f"{sum(len(one.violations) for one in outcomes)} violations, {sum(len(one.stuck) for one in outcomes)} stuck"
     )
 

@@ -4,8 +4,9 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -29,19 +30,20 @@ class Commands:
         os.write(self._file, json.dumps([os.getpid(), number, asdict(answer), error]).encode() + b"\n")
         return number
 
-    async def send(self, asked: Answer, act: Callable[[], Awaitable[Reply]]) -> Reply | None:
+    async def send(self, asked: Answer, act: "partial[Any]") -> Reply | None:
         """Send one; None if it was refused, or if nobody can say what came of it."""
-        asked = replace(asked, sent_at=time.time())
+        asked, began = replace(asked, sent_at=time.time(), wait=act.keywords["wait"]), time.monotonic()
         number = self.write(asked)
         try:
-            reply = await act()
-        except Refused as refused:
-            self.write(replace(asked, answered_at=time.time(), refused=refused.code), number)
+            reply: Reply = await act()
+        except MidcourseError as error:
+            asked = replace(asked, took=time.monotonic() - began)
+            if isinstance(error, Refused):
+                self.write(replace(asked, answered_at=time.time(), refused=error.code), number)
+            else:  # the store is full, say: it may have got there all the same
+                self.write(replace(asked, failed=error.code), number, error.code)
             return None
-        except MidcourseError as error:  # the store is full, say: it may have got there all the same
-            self.write(asked, number, error.code)
-            return None
-        self.write(answered(asked, reply, time.time()), number)
+        self.write(answered(replace(asked, took=time.monotonic() - began), reply, time.time()), number)
         return reply
 
     async def throw(self, midcourse: Midcourse, scope: Scope, by: str) -> str | None:

@@ -26,6 +26,14 @@ DRAIN: Final = 40.0
 """Seconds in which a worker ends that was asked to: the grace, the cleanup, and the longest call."""
 LAST_WORDS: Final = 10.0
 """Seconds in which the processes that a worker had started for its tools end after it."""
+HELD: Final = (1.0, 4.0, 14.0)
+"""Seconds for which another program holds the lock: the last ones are longer than any command waits."""
+HOLDER: Final = """
+import sqlite3, sys, time
+connection = sqlite3.connect(sys.argv[1], timeout=60.0, isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+time.sleep(float(sys.argv[2]))
+"""
 NO_ROOM: Final = 4096
 """Bytes up to which a process may write files when its store is full."""
 
@@ -156,6 +164,7 @@ class Crew:
     async def torment(self, until: float, chance: Random) -> None:
         """One thing after the other, until that time; then everything is put right again."""
         weights = {"kill": 4, "stop": 3, "end": 2, "full": 2 if self.ways.full else 0, "kill a person": 1}
+        weights["held"] = 2 if self.ways.held else 0
         while (left := until - time.monotonic()) > 0:
             await asyncio.sleep(min(left, chance.expovariate(1 / self.ways.fault_every)))
             what = chance.choices(tuple(weights), tuple(weights.values()))[0]
@@ -192,12 +201,21 @@ class Crew:
             case "end":
                 await self.drain(member)
                 await self.start_worker()
+            case "held":
+                await self._hold(chance.choice(HELD))
+                self.note("let go")
             case _:
                 member.limit(NO_ROOM)
                 await asyncio.sleep(chance.uniform(0.2, 2.0))
                 member.limit(resource.RLIM_INFINITY)
                 self.note("room")
         member.busy = False
+
+    async def _hold(self, seconds: float) -> None:
+        """Have another program hold the store's lock for writing."""
+        store = str(self.folder / "store.db")
+        holder = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLDER, store, str(seconds))
+        await holder.wait()
 
     async def drain(self, member: Member) -> None:
         """Ask a worker to end. One that does not is killed, and told of."""

@@ -1,6 +1,7 @@
 """Faults of the past, put back on purpose: a tester that does not find them is worth nothing."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from midcourse.core import events as ev
 from midcourse.core.effects import RecoveryAction, next_act
 from midcourse.core.ids import StepId
 from midcourse.core.session import Status
+from midcourse.runtime import control
 from midcourse.runtime.call_recovery import CallRecovery
 from midcourse.runtime.driver import Driver
 
@@ -103,12 +105,24 @@ def _parent_lifts_pause() -> None:
     pauses.joins_pause = agent_rights.joins_pause = joins_pause
 
 
+def _late_answers() -> None:
+    """An answer came when the store had answered, however long its caller wanted to wait."""
+
+    async def wait(clock: object, awaited: Iterable[asyncio.Future[Any]], seconds: float) -> bool:
+        del clock, seconds
+        await asyncio.wait(awaited)
+        return True
+
+    control.wait_for = wait
+
+
 _HANGS: Final = frozenset({"stands still", "spins", "does not end", "an answer is late"})
 
 PLANTS: Final[Mapping[str, Plant]] = {
     "answer-stops-worker": Plant(_answer_stops_worker, _HANGS),
     "queued-child-waits": Plant(_queued_child_waits, _HANGS),
     "stopped-is-false": Plant(_stopped_is_false, frozenset({"works after a stop"})),
+    "late-answers": Plant(_late_answers, frozenset({"an answer is late"})),
     "parent-lifts-pause": Plant(
         _parent_lifts_pause, frozenset({"works after a stop", "pause lifted by somebody else"})
     ),

@@ -36,6 +36,8 @@ HEAL: Final = 90.0
 """Seconds in which everything has to end, once everything is answered and resumed."""
 LATE: Final = 40.0
 """Seconds in which people have had the answer to their last command, however busy this machine is."""
+LATENESS: Final = 8.0
+"""Seconds that an answer may be late because this machine is busy; less than the store's lock is held at most."""
 BUSY: Final = 0.5
 """The share of a processor that a worker may use while every session rests."""
 LOOK: Final = 0.5
@@ -98,6 +100,7 @@ class Onlooker:
             answers=commands.read(folder)[0],
             deeds=remote.read(folder / "deeds"),
             faults=faults,
+            lateness=LATENESS,
         )
 
 

@@ -11,7 +11,7 @@ from midcourse import Settings
 FILE: Final = "ways"
 READY: Final = "ready"
 """How the line begins that a process says once it has begun."""
-LEFT_OUT: Final = ("odd", "leaves", "children", "answers", "halts", "full")
+LEFT_OUT: Final = ("odd", "leaves", "children", "answers", "halts", "full", "held")
 """What ``--without`` takes."""
 
 
@@ -42,6 +42,8 @@ class Ways:
     """An operator throws the kill switch."""
     full: bool = True
     """Stores of workers are full for a while."""
+    held: bool = True
+    """Another program holds the store's lock for a while."""
 
     def settings(self) -> Settings:
         """Short, so that much happens in little time."""

@@ -10,7 +10,7 @@ the world, ``undone`` once an undo has taken it back. Each tells its own time, b
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from math import inf
@@ -37,6 +37,8 @@ PER_FAULT: Final = 4
 """So many more for each process that was killed, stopped or started meanwhile: it may take, and park, and die."""
 NEAR: Final = 3.0
 """Seconds for which what was done to a process may still lead to a takeover."""
+LEAST_WAIT: Final = 1.0
+"""Seconds that the store is waited for, however impatient the caller is."""
 EXCERPT: Final = 12
 """Events on either side of what an excerpt is about."""
 
@@ -88,16 +90,21 @@ class Answer:
     lapses: float | None = None
     durable: bool = True
     """Whether the answer claims that the command survives the end of its process."""
+    wait: float = inf
+    """Seconds that its caller waits."""
+    took: float | None = None
+    """Seconds after which the caller had anything back, without those in which its process stood still."""
+    failed: str = ""
+    """The code of an error that is no refusal."""
+    at_owner: bool = False
+    """Whether it was sent in the process that drove the session, then and when it was answered."""
 
 
 def answered(asked: Answer, reply: Reply, at: float) -> Answer:
     """The same command, once its answer is there."""
-    return Answer(
-        session=asked.session,
-        verb=asked.verb,
-        sent_at=asked.sent_at,
+    return replace(
+        asked,
         answered_at=at,
-        by=asked.by,
         level=reply.level if reply.unreachable_since is None else "accepted",
         status=reply.status,
         position=reply.position,
@@ -105,8 +112,6 @@ def answered(asked: Answer, reply: Reply, at: float) -> Answer:
         pause=asked.pause if asked.verb == "resume" else reply.pause or "",
         running=tuple(call.step for call in reply.running),
         unknown=tuple(reply.unknown),
-        opens=asked.opens,
-        lapses=asked.lapses,
         durable=reply.durable,
     )
 
@@ -128,12 +133,20 @@ class Violation:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What was seen of a run. ``faults``: when a process was killed, stopped, continued, ended or started."""
+    """What was seen of a run. ``faults``: when a process was killed, stopped, continued, ended or started.
+
+    ``lateness``: how many seconds late an answer may be on the machine of this run. ``named``: the sessions that are
+    reported as damaged, each with the time from which nothing of it may begin. ``lost``: from when to when what was
+    written is lost, because the power failed and the store survives no more than the end of a process.
+    """
 
     journals: Mapping[str, Sequence[Recorded]]
     answers: Sequence[Answer] = ()
     deeds: Sequence[Deed] = ()
     faults: Sequence[float] = ()
+    lateness: float = inf
+    named: Mapping[str, float] = field(default_factory=dict[str, float])
+    lost: Sequence[tuple[float, float]] = ()
     unfolded: dict[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
@@ -205,7 +218,9 @@ def folded(session: str, journal: Sequence[Recorded]) -> Fold:
 
 def violations(seen: Evidence) -> list[Violation]:
     """Every promise that was broken, in the order of time; once where several commands show the same."""
-    found = [*_damage(seen)]
+    if seen.lost:
+        seen = _without_lost(seen)
+    found = [*_damage(seen), *_past_damage(seen), *_late(seen), *_failed_stops(seen)]
     for name, journal in seen.journals.items():
         found += _begun_again(name, journal)
         found += _grown_without_facts(seen, name, journal)
@@ -218,6 +233,30 @@ def violations(seen: Evidence) -> list[Violation]:
     return sorted(once.values(), key=lambda one: one.at)
 
 
+def _without_lost(seen: Evidence) -> Evidence:
+    """Return what is left once the power has failed: of calls that begun in vain, and of answers that are forgotten."""
+
+    def is_lost(at: float) -> bool:
+        return any(begin <= at <= end for begin, end in seen.lost)
+
+    gone = {
+        (one.session, one.step, one.attempt, one.at) for one in seen.deeds if one.what == "begun" and is_lost(one.at)
+    }
+    deeds: list[Deed] = []
+    dropped: set[tuple[str, str, int]] = set()
+    for deed in sorted(seen.deeds, key=lambda deed: deed.at):
+        call = (deed.session, deed.step, deed.attempt)
+        if deed.what == "begun":
+            if (*call, deed.at) in gone:
+                dropped.add(call)
+            else:
+                dropped.discard(call)
+        if deed.what == "undone" or call not in dropped:
+            deeds.append(deed)
+    answers = [replace(one, durable=False) if is_lost(one.answered_at) else one for one in seen.answers]
+    return replace(seen, deeds=deeds, answers=answers, lost=())
+
+
 # ---- the journal
 
 
@@ -226,6 +265,14 @@ def _damage(seen: Evidence) -> Iterator[Violation]:
     assert seen.sessions is not None
     for name, why in seen.unfolded.items():
         yield Violation(promise="damage", session=name, what=why, at=seen.journals[name][-1].at)
+
+
+def _past_damage(seen: Evidence) -> Iterator[Violation]:
+    """Promise 9: a damaged session is never continued."""
+    for deed in seen.deeds:
+        if deed.what == "begun" and deed.at > seen.named.get(deed.session, inf):
+            what = f"{deed.step} began {deed.at - seen.named[deed.session]:.3f} s after the damage was reported"
+            yield Violation(promise="continues past damage", session=deed.session, what=what, at=deed.at)
 
 
 def _begun_again(name: str, journal: Sequence[Recorded]) -> Iterator[Violation]:
@@ -403,6 +450,30 @@ def _unknown_to_journal(seen: Evidence) -> Iterator[Violation]:
         yield Violation(promise="call unknown to the journal", session=deed.session, what=what, at=deed.at)
 
 
+# ---- answers
+
+
+def _late(seen: Evidence) -> Iterator[Violation]:
+    """Promise 1: the answer comes in time, with what is known by then."""
+    for one in seen.answers:
+        if one.took is not None and one.took > max(one.wait, LEAST_WAIT) + seen.lateness:
+            said = one.level or one.refused or one.failed or "not yet"
+            yield Violation(
+                promise="an answer is late",
+                session=one.session,
+                what=f"{one.verb} of {one.by} waits for {one.wait:.1f} s, answered after {one.took:.1f} s: {said}",
+                at=one.sent_at,
+            )
+
+
+def _failed_stops(seen: Evidence) -> Iterator[Violation]:
+    """Promise 2: a stop in the owner's process shuts the gate, whatever the store says, and is answered so."""
+    for one in seen.answers:
+        if one.at_owner and one.failed and one.verb in ("pause", "cancel"):
+            what = f"{one.verb} of {one.by} in the process that drives it failed ({one.failed}) and stopped nothing"
+            yield Violation(promise="a stop fails", session=one.session, what=what, at=one.sent_at)
+
+
 # ---- stops
 
 
@@ -565,7 +636,7 @@ def stuck(seen: Evidence, *, now: float, patience: float, must_end: bool = False
     """
     found = [*_damage(seen)]
     for name, session in seen.sessions.items():
-        if session.status in ENDED or (not must_end and _rests(seen, session)):
+        if session.status in ENDED or name in seen.named or (not must_end and _rests(seen, session)):
             continue
         journal = seen.journals[name]
         fact = max((one.at for one in _facts(journal)), default=0.0)

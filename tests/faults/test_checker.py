@@ -1,6 +1,7 @@
 """The checker finds each broken promise in what was seen of a run, and nothing in a run that kept them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from midcourse.core import events as ev
@@ -43,6 +44,46 @@ def deed(what: Any, at: float, *, session: str = PARENT, attempt: int = 1, key: 
 
 def stop(session: str, at: float, verb: str = "pause", status: str = "paused", **more: Any) -> Answer:
     return Answer(session=session, verb=verb, sent_at=at - 0.5, answered_at=at, level="stopped", status=status, **more)
+
+
+def asked(**more: Any) -> list[Answer]:
+    return [Answer(session=PARENT, verb="pause", sent_at=2.0, by="ann", **more)]
+
+
+def test_an_answer_that_comes_later_than_its_caller_waits_is_late_whatever_it_says() -> None:
+    for said in ("level", "refused", "failed"):
+        late = Evidence(journals={}, answers=asked(wait=2.0, took=2.7, **{said: "x"}), lateness=0.6)
+        assert [one.promise for one in violations(late)] == ["an answer is late"]
+    for took in (None, 2.5):
+        assert not violations(Evidence(journals={}, answers=asked(wait=2.0, took=took), lateness=0.6))
+    impatient = asked(wait=0.1, took=1.5)
+    assert not violations(Evidence(journals={}, answers=impatient, lateness=0.6))
+
+
+def test_a_stop_that_fails_in_the_process_that_drives_the_session_is_found() -> None:
+    found = violations(Evidence(journals={}, answers=asked(failed="store_full", at_owner=True)))
+    assert [one.promise for one in found] == ["a stop fails"]
+    assert not violations(Evidence(journals={}, answers=asked(failed="store_full")))
+
+
+def test_a_call_that_begins_after_its_session_was_reported_as_damaged_is_found() -> None:
+    records = journal(begun(), ev.StepFinished(step=STEP, attempt=1))
+    deeds = [deed("begun", 2.1), deed("done", 2.2)]
+    damaged = Evidence(journals={PARENT: records}, deeds=deeds, named={PARENT: 2.0})
+    assert [one.promise for one in violations(damaged)] == ["continues past damage"]
+    assert not violations(Evidence(journals={PARENT: records}, deeds=deeds, named={PARENT: 2.15}))
+    assert stuck(Evidence(journals={PARENT: records}), now=100.0, patience=5.0)
+    assert not stuck(Evidence(journals={PARENT: records}, named={PARENT: 2.15}), now=100.0, patience=5.0)
+
+
+def test_what_the_power_took_is_held_against_nobody() -> None:
+    """A call that began after the last write that survived, and a stop that was answered then, are forgotten."""
+    records = journal(begun(), ev.StepFinished(step=STEP, attempt=1))
+    deeds = [deed("begun", 2.1), deed("done", 2.2), deed("begun", 4.0), deed("done", 4.1)]
+    stops = [stop(PARENT, 2.3)]
+    seen = Evidence(journals={PARENT: records}, deeds=deeds, answers=stops, faults=[3.0])
+    assert violations(seen)
+    assert not violations(replace(seen, lost=[(2.0, 3.0)]))
 
 
 def resume(session: str, at: float, **more: Any) -> Answer:

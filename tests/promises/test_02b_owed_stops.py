@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -211,7 +212,7 @@ async def test_a_stop_of_a_parent_that_is_not_written_stops_its_children_here_to
     tool = Tool(effect="read")
 
     async def child(run: midcourse.Run) -> None:
-        for number in range(10_000):
+        for number in count():
             await run.step("work", tool.run, number)
 
     kid = resumable(child, name="kid")

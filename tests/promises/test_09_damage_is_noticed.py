@@ -2,9 +2,10 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -188,9 +189,51 @@ async def test_a_damaged_command_is_refused_and_the_session_goes_on(place: Place
             await session.pause(command_id="c")
 
 
+async def test_a_cancel_of_a_parent_ends_although_a_child_is_damaged_and_its_receipt_says_so(place: Place) -> None:
+    """What can be undone is undone, and the child that cannot be read is named: nobody tries it without end."""
+    undone: list[object] = []
+
+    def undo(arguments: Mapping[str, Any], result: object, key: str) -> None:
+        del result, key
+        undone.extend(arguments["arguments"])
+
+    work = Tool(undo=undo)
+    barrier = Tool(holds=True)
+
+    async def child(run: midcourse.Run) -> object:
+        return await run.step("work", work.run, run.goal)
+
+    kid = resumable(child, name="kid")
+
+    async def parent(run: midcourse.Run) -> None:
+        await run.step("work", work.run, "own")
+        await run.spawn(kid, "child", key="child")
+        await run.step("barrier", barrier.run)
+
+    async with place.open(agent := resumable(parent, name="parent"), kid, grace=0) as mc:
+        session = await mc.start(agent)
+        await barrier.entered.wait()
+        await session.pause(grace=0, until="stopped")
+        [name] = [head.id for head in await mc.list() if head.parent]
+    barrier.may_end.set()
+    damage.damage_journal(place, name, "flip", 3)
+    damage.damage_snapshots(place, name, damage.emptied)
+    async with place.open(agent, kid) as mc:
+        session = await mc.get(session.id)
+        await session.cancel(undo="all", grace=0)
+        assert await until_status(session, "cancelled") == "cancelled"
+        lines = {line.name: line for line in (await session.receipt()).lines}
+        assert lines["work"].outcome == "undone"
+        assert lines["the rollback"].outcome == "undo failed"
+        assert name in lines["the rollback"].detail
+    assert undone == ["own"]
+
+
 # ---- any byte of the file
 
 _STEPS = 6
+_STILL = 60.0
+"""Seconds that no machine is too busy for: what has not ended by then never will."""
 
 
 async def _agent(run: midcourse.Run) -> str:
@@ -247,11 +290,13 @@ async def _gone_on_with(place: Place) -> str | None:
     async with place.open(_any_agent) as mc:
         try:
             session = await mc.get("waiting")
-            await session.answer("yes", wait=5)
-            return await session.result(timeout=10)
+            await session.answer("yes", wait=_STILL)
+            return await session.result(timeout=_STILL)
         except midcourse.MidcourseError as error:
             assert error.code != "error"
             return None
+        except TimeoutError:
+            pytest.fail("it stands still: it neither ends nor says that it is damaged")
 
 
 Flips = list[tuple[float, int]]

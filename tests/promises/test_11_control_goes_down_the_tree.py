@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
@@ -17,7 +18,7 @@ from midcourse.handle import Midcourse, SessionHandle
 from midcourse.ports.store import Append
 from midcourse.runtime.control import Control
 from midcourse.testing.wrapped_store import WrappedStore
-from tests.promises.faults import Hanging
+from tests.promises.faults import Faulty, Hanging
 from tests.promises.harness import Place, Tool, history, resumable, silence, types, until, until_status
 
 
@@ -78,6 +79,30 @@ async def test_a_pause_reaches_the_children_before_it_counts_as_paused(place: Pl
         await session.resume()
         assert await session.result() == ["one"]
         assert len(tool.begun) == 1
+
+
+async def test_a_stop_that_cannot_be_written_is_not_called_stopped_while_a_child_works(place: Place) -> None:
+    """It reaches the child at once; a thread of the child's, which cannot be aborted, is listed until it ends."""
+    entered, may_end = threading.Event(), threading.Event()
+
+    @midcourse.tool(effect="write", local=True)
+    def write(text: str) -> None:
+        entered.set()
+        may_end.wait()
+        del text
+
+    kid = resumable(lambda run: run.step("write", write, run.goal), name="kid")
+    parent = resumable(lambda run: run.spawn(kid, "one"), name="parent")
+    store = Faulty(await place.store())
+    async with place.open(parent, kid, store=store) as mc:
+        session = await mc.start(parent)
+        await asyncio.to_thread(entered.wait)
+        store.fails = lambda name: name == "put"
+        reply = await session.pause()
+        assert (reply.level, reply.durable, [call.name for call in reply.running]) == ("stopping", False, ["write"])
+        may_end.set()
+        store.work_again()
+        await until_status(session, "paused")
 
 
 async def test_a_resume_lifts_only_the_pauses_it_caused(place: Place) -> None:

@@ -11,7 +11,7 @@ from midcourse.core.events import StepSettled
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
 from midcourse.core.session import Hold
-from midcourse.errors import Damaged
+from midcourse.errors import Damaged, MidcourseError, StoreUnavailable
 from midcourse.ports.store import Owned, Store
 from midcourse.runtime.call_recovery import DID_NOT, HAPPENED, CallRecovery
 from midcourse.runtime.command_outcome import decode_outcome
@@ -175,6 +175,37 @@ class _WithoutHead(WrappedStore):
             raise Damaged(f"The head of session '{session_id}' is damaged. Restore the store from a backup.")
 
 
+async def test_a_session_that_cannot_be_read_when_it_is_taken_continues_once_it_can(place: Place) -> None:
+    """Its owner lives, so that no other process takes it: this one tries it again."""
+    tool = Tool(holds=True)
+
+    async def worker(run: midcourse.Run) -> object:
+        return await run.step("work", tool.run, 1)
+
+    async with place.open(agent := resumable(worker), grace=0) as mc:
+        session = await mc.start(agent)
+        await tool.entered.wait()
+    tool.may_end.set()
+    store = _Unreadable(await place.store())
+    async with place.open(agent, store=store) as mc:
+        await until_true(lambda: store.refused > 0)
+        store.is_readable = True
+        assert await (await mc.get(session.id)).result() == 1
+
+
+class _Unreadable(WrappedStore):
+    """A store that cannot be read from the moment a session was taken until ``is_readable``."""
+
+    is_readable = False
+    refused = 0
+
+    async def snapshots(self, session_id: SessionId) -> Sequence[bytes]:
+        if not self.is_readable:
+            self.refused += 1
+            raise StoreUnavailable("The disk does not answer. Try again.")
+        return await self.inner.snapshots(session_id)
+
+
 async def test_a_rollback_that_fails_unforeseen_ends_and_its_receipt_says_so(place: Place) -> None:
     """It is not begun again at once: that would fail again, without end."""
     first, second = Tool(), Tool(holds=True)
@@ -243,18 +274,27 @@ def let_go() -> None:
     """Let go of nothing."""
 
 
-async def test_waiting_for_a_session_whose_end_cannot_be_written_ends_with_the_damage(place: Place) -> None:
-    """A damaged file takes no writes: who waits for the result gets the sentence, and does not wait for ever."""
+@pytest.mark.parametrize(
+    "error",
+    [
+        Damaged("The file is damaged. Restore it from a backup."),
+        StoreUnavailable("The file is not the one that was opened. Stop this program.", code="store_replaced"),
+    ],
+)
+async def test_waiting_for_a_session_whose_end_cannot_be_written_ends_with_the_reason(
+    place: Place, error: MidcourseError
+) -> None:
+    """Such a file takes no writes: who waits for the result gets the sentence, and does not wait for ever."""
     tool = Tool(holds=True)
     one = resumable(lambda run: run.step("fetch", tool.run))
     store = Faulty(await place.store())
-    store.error = lambda: Damaged("The file is damaged. Restore it from a backup.")
+    store.error = lambda: error
     async with place.open(one, store=store) as mc:
         session = await mc.start(one)
         await tool.entered.wait()
         store.fails = lambda _: True
         tool.may_end.set()
-        with pytest.raises(Damaged, match="The file is damaged"):
+        with pytest.raises(type(error), match="The file is"):
             await session.result()
         store.work_again()
 
@@ -287,3 +327,21 @@ async def test_an_act_that_changes_nothing_about_a_lost_call_is_told_and_not_rep
                 assert acts <= caplog.text.count("changed nothing") + 1  # each is told, none is repeated in silence
                 assert await (await other.start(quick)).result() == "said"
         make.may_end.set()
+
+
+async def test_waiting_for_a_session_that_cannot_be_taken_from_a_replaced_store_ends_with_the_reason(
+    place: Place,
+) -> None:
+    """What a dead process left behind is taken by nobody then: who waits for its result is told."""
+    tool = Tool(holds=True)
+    one = resumable(lambda run: run.step("fetch", tool.run))
+    async with place.open(one, grace=0) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+    tool.may_end.set()
+    store = Faulty(await place.store())
+    store.error = lambda: StoreUnavailable("The file was replaced. Stop this program.", code="store_replaced")
+    store.fails = lambda name: name == "take"
+    async with place.open(one, store=store) as mc:
+        with pytest.raises(StoreUnavailable, match="was replaced"):
+            await (await mc.get(session.id)).result()

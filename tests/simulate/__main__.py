@@ -6,7 +6,6 @@ again, whatever machine it runs on.
 
 import argparse
 import gc
-import os
 import sys
 import time
 from collections import Counter
@@ -90,12 +89,6 @@ def _show(outcome: Outcome, elapsed: float) -> None:
 
 
 if __name__ == "__main__":
-    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of a set is a choice too
-        os.execve(
-            sys.executable,
-            [sys.executable, "-m", "tests.simulate", *sys.argv[1:]],
-            {**os.environ, "PYTHONHASHSEED": "0"},
-        )
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

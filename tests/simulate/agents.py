@@ -5,12 +5,13 @@ An agent reads from its goal what it does, so that a replay does the same.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from random import Random
 from typing import Any, Final
 
 import msgspec
 
-from midcourse import Happened, Run, StepError, Tool, agent, current_call, tool
+from midcourse import Happened, Retry, Run, StepError, Tool, agent, current_call, tool
 from tests.faults.checker import Deed, What
 
 PLAIN: Final = "ValueError"
@@ -21,6 +22,10 @@ ODD: Final[Mapping[str, type[BaseException]]] = {
     "SystemExit": SystemExit,
 }
 """What user code may raise that is no failure to asyncio or to a generator."""
+WIDE_ODD: Final[Mapping[str, type[BaseException]]] = {**ODD, "KeyboardInterrupt": KeyboardInterrupt}
+AGAIN: Final = Retry(attempts=3, first_wait=0.2, max_wait=1.0)
+PRICE: Final = 0.2
+"""Dollars that each call costs in a wide run."""
 
 
 class Remote:
@@ -56,6 +61,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed: int
     depth: int = 0
     odd: bool = False
+    wide: bool = False
 
 
 class Slow(msgspec.Struct, frozen=True):
@@ -64,15 +70,18 @@ class Slow(msgspec.Struct, frozen=True):
     before: float
     after: float
     raises: str = ""
+    wide: bool = False
 
     def end(self) -> None:
         """What there is to raise is raised."""
         if self.raises:
-            raise ODD.get(self.raises, ValueError)(f"as planned: {self.raises}")
+            raise WIDE_ODD.get(self.raises, ValueError)(f"as planned: {self.raises}")
 
 
 async def _task(session: str, how: Slow, effect: str) -> str:
     remote.see("begun", session, effect)
+    if how.wide:
+        current_call().spend(PRICE)
     await asyncio.sleep(how.before)
     if effect != "read":
         remote.see("done", session, effect)
@@ -150,7 +159,51 @@ def pay_thread(session: str, how: Slow) -> str:
     return _plain(session, how, "irreversible")
 
 
+async def _flaky(session: str, how: Slow, effect: str) -> str:
+    """Fail now and then, which passes; what fails later than that has had its effect."""
+    if how.before > how.after and current_call().attempt % 2:
+        remote.see("begun", session, effect)
+        raise ConnectionError("for a moment")
+    told = await _task(session, how, effect)
+    if how.before > 0.2 and current_call().attempt % 2 == 0:
+        raise ConnectionError("the answer was lost")
+    return told
+
+
+@tool(name="sim-look-again", effect="read", retry=AGAIN)
+async def look_again(session: str, how: Slow) -> str:
+    """Changes nothing; is tried again."""
+    return await _flaky(session, how, "read")
+
+
+@tool(name="sim-put-again", effect="idempotent", local=True, retry=AGAIN)
+async def put_again(session: str, how: Slow) -> str:
+    """The same under one key; is tried again."""
+    return await _flaky(session, how, "idempotent")
+
+
+@tool(name="sim-build-again", undo=unbuild, local=True, retry=AGAIN)
+async def build_again(session: str, how: Slow) -> str:
+    """Can be taken back; is tried again."""
+    return await _flaky(session, how, "reversible")
+
+
+@tool(name="sim-build-stubborn", undo=unbuild, local=True)
+async def build_stubborn(session: str, how: Slow) -> str:
+    """Can be taken back; takes longer than a drain waits, and does not end when it is cancelled."""
+    remote.see("begun", session, "reversible")
+    loop = asyncio.get_running_loop()
+    until = loop.time() + 2.0 + 12 * how.before
+    while (left := until - loop.time()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(left)
+    remote.see("done", session, "reversible")
+    how.end()
+    return "reversible"
+
+
 TOOLS: Final = (look, put, build, pay, send, look_thread, build_thread, pay_thread)
+WIDE_TOOLS: Final = (*TOOLS, look_again, put_again, build_again, build_stubborn)
 
 
 async def words(count: int) -> AsyncIterator[str]:
@@ -185,12 +238,14 @@ class Doer:
         chance = self.chance
         raises = ""
         if chance.random() < 0.12:
-            raises = chance.choice(tuple(ODD)) if self.course.odd and chance.random() < 0.6 else PLAIN
-        return Slow(round(chance.uniform(0, most), 3), round(chance.uniform(0, most), 3), raises)
+            odd = tuple(WIDE_ODD if self.course.wide else ODD)
+            raises = chance.choice(odd) if self.course.odd and chance.random() < 0.6 else PLAIN
+        before, after = round(chance.uniform(0, most), 3), round(chance.uniform(0, most), 3)
+        return Slow(before, after, raises, wide=self.course.wide)
 
     async def call(self, body: "Tool[[str, Slow], Any] | None" = None, how: Slow | None = None) -> None:
         """One call; most of those that fail are not the end."""
-        body, how = body or self.chance.choice(TOOLS), how or self.how()
+        body, how = body or self.chance.choice(WIDE_TOOLS if self.course.wide else TOOLS), how or self.how()
         forgives = self.chance.random() < 0.7
         try:
             await self.run.step(body.name, body, self.run.session_id, how, key=self.key())

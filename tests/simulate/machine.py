@@ -16,7 +16,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Final
 
-from midcourse.runtime.thread_pool import carriable
+from midcourse.runtime import thread_pool
 
 START: Final = 1_700_000_000.0
 COST: Final = 40e-6
@@ -40,6 +40,8 @@ class Machine:
         self.processes: list[Process] = []
         self.living: list[Process] = []
         self.spins = ""
+        self.moments: dict[float, float] = {}
+        """What its wall clocks have told, with the time that it was: they may be set."""
         self.trace: list[str] = []
         self.turns = 0
         self._digest = blake2b(digest_size=16)
@@ -135,6 +137,10 @@ class Process:
         self.name = name
         self.alive = True
         self.stopped = False
+        self.stood = 0.0
+        """Seconds that it stood still."""
+        self.ahead = 0.0
+        """Seconds that its wall clock is ahead."""
         self.loops: list[Loop] = []
         self.held: list[Callable[[], None]] = []
         """What its threads do once it goes on."""
@@ -159,9 +165,13 @@ class Process:
         """Run something on its first loop."""
         return self.loop.create_task(main)
 
+    def stop(self) -> None:
+        """Stand still."""
+        self.stopped, self.stood = True, self.stood - self.machine.time
+
     def go_on(self) -> None:
         """Go on after a stop."""
-        self.stopped = False
+        self.stopped, self.stood = False, self.stood + self.machine.time
         held, self.held = self.held, []
         for act in held:
             act()
@@ -254,7 +264,7 @@ class Loop(asyncio.AbstractEventLoop):
     def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
         """What runs in a thread runs at once, in some moment, and is heard of in another."""
         if executor is not None:
-            func = carriable(func)  # as the threads of a worker do
+            func = thread_pool.carriable(func)  # as the threads of a worker do
         outside: Future[Any] = Future()
         answer = asyncio.wrap_future(outside, loop=self)
 

@@ -18,6 +18,20 @@ COMMANDS: Final = {
     "halt": 1,
 }
 FAULTS: Final = {"kill": 5, "stop": 2, "term": 2, "power": 1, "full": 2, "lossy": 2, "slow": 1}
+MORE: Final = {
+    "damage": 4,
+    "unreadable": 2,
+    "held": 2,
+    "clock": 3,
+    "controller": 1,
+    "emergency": 3,
+    "term": 4,
+    "power": 1,
+    "force": 1,
+    "budget": 1,
+    "event": 1,
+}
+"""Drawn by a chance of their own: what a seed did before these were there, it does still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +58,10 @@ class Plan:
     workers: int
     odd: bool
     deeds: Sequence[Deed]
+    wide: bool = False
+    """Tools that are tried again, cost money or raise ``KeyboardInterrupt``, and agents with a budget or protected."""
+    forgets: bool = False
+    """What the disk takes is there after the end of a process, and perhaps not after the power has failed."""
 
 
 def plan_of(seed: int, *, without: frozenset[str] = frozenset()) -> Plan:
@@ -57,5 +75,11 @@ def plan_of(seed: int, *, without: frozenset[str] = frozenset()) -> Plan:
     for number in range(faults):
         what = chance.choices(tuple(FAULTS), tuple(FAULTS.values()))[0]
         made.append(Deed(chance.uniform(0, seconds), what, f"{seed}/fault {number}"))
+    workers, odd = chance.randint(1, 2), "odd" not in without and chance.random() < 0.3
+    more = Random(f"{seed} more")
+    wide, forgets = more.random() < 0.5, more.random() < 0.3
+    for number in range(more.choice((0, 0, 1, 1, 2, 3))):
+        what = more.choices(tuple(MORE), tuple(MORE.values()))[0]
+        made.append(Deed(more.uniform(0, seconds), what, f"{seed}/more {number}"))
     kept = sorted((one for one in made if one.what not in without), key=lambda one: one.at)
-    return Plan(seed=seed, workers=chance.randint(1, 2), odd="odd" not in without and chance.random() < 0.3, deeds=kept)
+    return Plan(seed=seed, workers=workers, odd=odd, deeds=kept, wide=wide, forgets=forgets)

@@ -1,6 +1,7 @@
 """Faults of the past, put back on purpose: a simulation that does not find them is worth nothing."""
 
-from collections.abc import Callable, Generator, Mapping
+import asyncio
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 from unittest.mock import patch
@@ -9,9 +10,15 @@ from midcourse.core import agent_rights, decisions, pauses
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.effects import RecoveryAction, next_act
+from midcourse.core.replies import Reply
 from midcourse.core.session import OpenCall, Session, StandingPause
-from midcourse.runtime import call_recovery
+from midcourse.errors import MidcourseError
+from midcourse.ports.clock import Clock
+from midcourse.runtime import call_recovery, control, thread_pool
+from midcourse.runtime.control import Control
 from midcourse.runtime.driver import Driver
+from midcourse.runtime.journal import Journal
+from midcourse.runtime.worker import Worker
 
 
 @contextmanager
@@ -69,13 +76,72 @@ def lifted_pause() -> Generator[None]:
         yield
 
 
+@contextmanager
+def uncarried() -> Generator[None]:
+    """Fault 3: a ``StopIteration``, or a ``GeneratorExit``, out of a plain function hangs for ever."""
+
+    def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+        return function
+
+    with patch.object(thread_pool, "carriable", as_it_is):
+        yield
+
+
+@contextmanager
+def drain_lets_go() -> Generator[None]:
+    """Fault 6: a process that drains releases sessions whose calls still live."""
+
+    def none(worker: Worker) -> list[str]:
+        del worker
+        return []
+
+    with patch.object(Worker, "living", none):
+        yield
+
+
+@contextmanager
+def stop_needs_the_store() -> Generator[None]:
+    """Fault 7: a stop that cannot be written fails, and its session works on."""
+
+    async def fails(control: Control, session_id: str, driver: object, error: MidcourseError, status: str) -> Reply:
+        raise error
+
+    with patch.object(Control, "_stopped_all_the_same", fails):
+        yield
+
+
+@contextmanager
+def late_answers() -> Generator[None]:
+    """Fault 9: an answer comes when the store has answered, however long its caller wants to wait."""
+
+    async def wait(clock: Clock, awaited: Iterable[asyncio.Future[Any]], seconds: float) -> bool:
+        del clock, seconds
+        await asyncio.wait(awaited)
+        return True
+
+    with patch.object(control, "wait_for", wait):
+        yield
+
+
+@contextmanager
+def journaled_refusals() -> Generator[None]:
+    """Fault 10: who took a session is journaled, although nothing else comes of it."""
+    with patch.object(Journal, "take", Journal.append):
+        yield
+
+
 PLANTS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
     "answer-spins": answer_that_spins,
     "queued-child": queued_child,
     "false-stopped": false_stopped,
     "lifted-pause": lifted_pause,
+    "uncarried": uncarried,
+    "drain-lets-go": drain_lets_go,
+    "stop-needs-store": stop_needs_the_store,
+    "late-answers": late_answers,
+    "journaled-refusals": journaled_refusals,
 }
-"""What ``--plant`` takes: faults 1, 2, 4 and 5 of the kernel."""
+"""What ``--plant`` takes: faults of the kernel."""
 
 
 @contextmanager

@@ -1,9 +1,11 @@
 """The ports of one process on a simulated machine: its clock, its bus, and its store on the machine's disk."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import sqlite3
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, Final, TypeVar
+from random import Random
+from typing import Any, Final, Literal, TypeVar
 
 from midcourse.core.fold import Row
 from midcourse.core.ids import Position, SessionId
@@ -18,20 +20,35 @@ from tests.simulate.machine import START, Machine, Process
 T = TypeVar("T")
 
 
+Spoiled = Literal["head", "record", "digest", "snapshot", "command"]
+SPOILS: Final[Mapping[Spoiled, tuple[str, str, str]]] = {
+    "head": ("sessions", "head", "id = :id"),
+    "record": ("journal", "record", "place >> 32 = (SELECT key FROM sessions WHERE id = :id)"),
+    "digest": ("journal", "digest", "place >> 32 = (SELECT key FROM sessions WHERE id = :id)"),
+    "snapshot": ("snapshots", "content", "place >> 32 = (SELECT key FROM sessions WHERE id = :id)"),
+    "command": ("inbox", "content", "session = (SELECT key FROM sessions WHERE id = :id) AND outcome IS NULL"),
+}
+"""Table, column and row of what may be damaged."""
+SYNCS: Final = 0.1
+"""The share of commits after which a disk that forgets has kept what was written."""
+
+
 class Clock:
     """The machine's time, as its processes see it."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
-        self._machine = process.machine
+        self.machine = process.machine
 
     def now(self) -> float:
-        """Seconds since 1970."""
-        return START + self._machine.look()
+        """Seconds since 1970, as this process has it."""
+        now = START + self.machine.look() + self._process.ahead
+        self.machine.moments[now] = self.machine.time
+        return now
 
     def monotonic(self) -> float:
         """Seconds since the machine began."""
-        return self._machine.look()
+        return self.machine.look()
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -55,11 +72,11 @@ class Clock:
 
     def random(self) -> float:
         """Chance of the machine."""
-        return self._machine.chance.random()
+        return self.machine.chance.random()
 
     def fresh_id(self) -> str:
         """An id that no other process has."""
-        return self._machine.fresh_id()
+        return self.machine.fresh_id()
 
 
 class Background:
@@ -143,10 +160,16 @@ class Disk:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.memory = SharedMemory()
+        self.durability: Durability = "power"
         self.full = False
+        self.unreadable = False
+        self.held_until = 0.0
+        """Until then another program holds the lock for writing."""
         self.write = 0.003
         self.tell = 0.003
         self.read = 0.001
+        self.synced: tuple[float, sqlite3.Connection] | None = None
+        """What is there when the power fails, and since when; None: all that was written."""
 
     def sessions(self) -> list[SessionId]:
         """Every session, in the order in which they were made."""
@@ -156,6 +179,38 @@ class Disk:
     def rows(self, session: SessionId, after: int) -> list[Row]:
         """Its journal, after a position."""
         return reads.records(self.memory.connection, session, Position(after), -1)
+
+    def statuses(self) -> dict[SessionId, str]:
+        """Where each session stands, as lists show it."""
+        return dict(self.memory.connection.execute("SELECT id, status FROM sessions").fetchall())
+
+    def spoil(self, session: SessionId, what: Spoiled, chance: Random) -> bool:
+        """Turn a bit over in what is kept of a session; False: there is nothing like that."""
+        connection = self.memory.connection
+        table, column, where = SPOILS[what]
+        wanted = f"SELECT rowid, {column} FROM {table} WHERE {where} ORDER BY rowid"
+        found = connection.execute(wanted, {"id": session}).fetchall()
+        if not found:
+            return False
+        row, content = chance.choice(found)
+        spoiled = bytearray(content)
+        spoiled[chance.randrange(len(spoiled))] ^= 1 << chance.randrange(8)
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (bytes(spoiled), row))
+        return True
+
+    def sync(self) -> None:
+        """All that was written is there when the power fails."""
+        copy = self.synced[1] if self.synced else sqlite3.connect(":memory:", check_same_thread=False)
+        self.memory.connection.backup(copy)
+        self.synced = (self.machine.time, copy)
+
+    def forget(self) -> tuple[float, float] | None:
+        """The power has failed: return from when to when what was written is lost."""
+        if self.synced is None:
+            return None
+        at, copy = self.synced
+        copy.backup(self.memory.connection)
+        return at, self.machine.time
 
 
 class Writer:
@@ -191,7 +246,7 @@ class Writer:
             machine.after(self._disk.tell, lambda: loop.call_soon(what) if self._process.alive else None)
 
         # In the order in which they were made, as the port says.
-        self._last = max(self._last, machine.time) + machine.chance.uniform(0, self._disk.write)
+        self._last = max(self._last, machine.time, self._disk.held_until) + machine.chance.uniform(0, self._disk.write)
         machine.at(self._last, commit)
         return future
 
@@ -201,7 +256,10 @@ class Writer:
                 raise StoreUnavailable("The simulated disk is full.", code="store_full")
             if self._closed:
                 raise store_errors.closed("memory://")
-            return self._disk.memory.write(work), None
+            value = self._disk.memory.write(work)
+            if self._disk.synced is not None and self._disk.machine.chance.random() < SYNCS:
+                self._disk.sync()
+            return value, None
         except MidcourseError as error:
             return None, error
 
@@ -221,10 +279,12 @@ class Store(MemoryStore):
 
     @property
     def durability(self) -> Durability:
-        """What it tells of is there after the power has failed."""
-        return "power"
+        """What survives."""
+        return self._disk.durability
 
     async def _after_a_while(self) -> None:
+        if self._disk.unreadable:
+            raise StoreUnavailable("The simulated disk cannot be read.", code="store_unavailable")
         loop = asyncio.get_running_loop()
         waits: asyncio.Future[None] = loop.create_future()
         self._disk.machine.after(self._disk.read, lambda: loop.call_soon(_settle, waits, None, None))

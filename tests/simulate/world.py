@@ -6,34 +6,43 @@ import logging
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from random import Random
 from typing import Any, Final
+from unittest.mock import patch
 
 import msgspec
 
-from midcourse import Midcourse, MidcourseError, Refused, Reply, Scope, SessionHandle
+from midcourse import Damaged, Midcourse, MidcourseError, Refused, Reply, Scope, SessionHandle, Terms
+from midcourse.core.budget import needed
 from midcourse.core.events import Recorded, decode_record
-from midcourse.core.ids import Position
+from midcourse.core.ids import Position, SessionId
+from midcourse.core.pauses import finishes_first
 from midcourse.core.session import ENDED, Session
 from midcourse.projections.checkpoints import Unconfigured
 from midcourse.runtime.control import Control
+from midcourse.runtime.journal import Journal
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.worker import Worker
 from tests.faults.checker import NO_FACT, Answer, Evidence, Violation, answered, stuck, violations
 from tests.simulate import agents
 from tests.simulate.agents import AGENTS, Course, Remote
-from tests.simulate.machine import START, Machine, Process
+from tests.simulate.machine import START, Loop, Machine, Process
 from tests.simulate.plan import Deed, Plan
-from tests.simulate.ports import Bus, Clock, Disk, Store, Wires
+from tests.simulate.ports import SPOILS, Bus, Clock, Disk, Store, Wires
 
 PATIENCE: Final = 12.0
 """Seconds without a new fact after which a session stands still, once nothing is done any more."""
 HEAL: Final = 90.0
 """Seconds in which everything has to end, once everything is answered and resumed."""
+LATE: Final = 0.6
+"""Seconds that an answer may come late: the half second that it is promised in, and what the loops take."""
+DAY: Final = 86_400.0
+TERMS: Final = (None, None, Terms(budget=0.9), Terms(task_class="protected"))
 SPINS: Final = 50
 """Events of a journal without a fact; more, and the run ends there."""
 LOOK: Final = 1.0
@@ -87,13 +96,17 @@ class Node(Process):
             return
         self.midcourse, self.worker = Midcourse(control), worker
 
-    async def leave(self, grace: float, *, twice: bool) -> None:
-        """What SIGTERM does. It waits for calls that cannot be aborted, unless it comes ``twice``."""
+    async def leave(self, grace: float, *, twice: bool, stays: float) -> None:
+        """What SIGTERM does. It waits for calls that cannot be aborted, unless it comes ``twice``.
+
+        The program ``stays`` for some seconds after it has closed the store.
+        """
         if self.worker is not None:
             with suppress(MidcourseError):
                 await self.worker.close(grace)
                 if not twice:
                     await self.worker.closed()
+                    await asyncio.sleep(stays)
         self.kill()
 
 
@@ -104,10 +117,18 @@ class World:
         self.plan = plan
         self.machine = Machine(plan.seed)
         self.disk = Disk(self.machine)
+        if plan.forgets:
+            self.disk.durability = "process"
+            if any(deed.what == "power" for deed in plan.deeds):
+                self.disk.sync()
         self.wires = Wires(self.machine)
         self.answers: list[Answer] = []
         self.faults: list[float] = []
-        self.late: set[str] = set()
+        self.senders: dict[int, Node] = {}
+        """The process in which a command was sent, for those without an answer."""
+        self.damaged: set[str] = set()
+        self.named: dict[str, float] = {}
+        self.lost: list[tuple[float, float]] = []
         self._nodes = 0
         self._known: dict[str, list[Recorded]] = {}
         self.remote = agents.remote = Remote(self.now, self.machine.tell)
@@ -139,11 +160,12 @@ class World:
         outcome.violations += self._heal()
         if machine.spins:
             outcome.violations.append(Violation(promise="spins", session="-", what=machine.spins, at=self.now()))
+        for number, node in self.senders.items():
+            if node.alive:
+                asked = self.answers[number]
+                self.answers[number] = replace(asked, took=self.now() - asked.sent_at)
         seen = self.evidence()
         outcome.violations += violations(seen)
-        outcome.violations += [
-            Violation(promise="an answer is late", session="-", what=what, at=self.now()) for what in sorted(self.late)
-        ]
         for process in machine.processes:
             outcome.violations += [
                 Violation(promise="unexpected error", session="-", what=f"{process.name}: {what}", at=self.now())
@@ -173,7 +195,8 @@ class World:
     def _calm(self) -> None:
         """Nothing is done any more."""
         self.wires.lost, self.wires.delay = 0.0, 0.01
-        self.disk.full, self.disk.write = False, 0.003
+        self.disk.full = self.disk.unreadable = False
+        self.disk.held_until, self.disk.write, self.disk.read = 0.0, 0.003, 0.001
         for process in self.machine.processes:
             if process.stopped:
                 process.go_on()
@@ -193,7 +216,8 @@ class World:
         while not self.machine.spins and not self._has_grown():
             self._run(LOOK)
             self._replace_workers()
-            seen = Evidence(journals=self.journals())
+            self._find_named()
+            seen = Evidence(journals=self.journals(), named=self.named)
             if not stuck(seen, now=self.now(), patience=-1.0):
                 return []
             if self.machine.time - quiet > PATIENCE:
@@ -207,8 +231,9 @@ class World:
         began = self.machine.time
         self._replace_workers()
         while not self.machine.spins and not self._has_grown():
-            seen = Evidence(journals=self.journals())
-            living = [name for name, one in seen.sessions.items() if one.status not in ENDED]
+            self._find_named()
+            seen = Evidence(journals=self.journals(), named=self.named)
+            living = [name for name, one in seen.sessions.items() if one.status not in ENDED and name not in self.named]
             if not living and not seen.unfolded:
                 return []
             if self.machine.time - began > PATIENCE:
@@ -223,6 +248,28 @@ class World:
             self._run(20.0, done=mending.done)
             self._run(LOOK)
         return []
+
+    def _find_named(self) -> None:
+        """Find the damaged sessions that lists show as failed, or whose damage everybody is told of who asks."""
+        # Its owner may have had a head whole in memory, and have written it again since.
+        self.named = {name: since for name, since in self.named.items() if since < inf}
+        if self.damaged - self.named.keys():
+            asking = self.people.start(self._ask_for_damaged())
+            self._run(20.0, done=asking.done)
+
+    async def _ask_for_damaged(self) -> None:
+        inside = self.people.midcourse
+        if inside is None:
+            return
+        for name in sorted(self.damaged - self.named.keys()):
+            try:
+                await (await inside.get(name)).state()
+            except Damaged:
+                # Its owner may still have it whole in memory; marked as failed, nothing of it begins any more.
+                marked = self.disk.statuses()[SessionId(name)] == "failed"
+                self.named[name] = self.now() if marked else inf
+            except MidcourseError:
+                pass
 
     def _has_grown(self) -> bool:
         """Whether something spins: a journal grows, and none of its last events is a fact."""
@@ -246,7 +293,10 @@ class World:
     async def _mend_one(self, inside: Midcourse, name: str) -> None:
         handle = await inside.get(name)
         session = await handle.state()
-        if session.status == "halted":
+        budget = needed(session)
+        if budget is not None and session.status == "paused":
+            await self._send("budget", name, partial(handle.raise_budget, budget + 1, wait=2.0), by="healer")
+        elif session.status == "halted":
             await self._send("lift", name, partial(handle.lift, wait=2.0), by="healer")
         elif session.status == "paused":
             await self._send("resume", name, partial(handle.resume, wait=2.0), by="healer")
@@ -267,7 +317,8 @@ class World:
             known = self._known.setdefault(name, [])
             for position, content, _ in self.disk.rows(name, len(known)):
                 record = decode_record(content)
-                known.append(Recorded(Position(position), record.at, record.event))
+                at = START + self.machine.moments[record.at]
+                known.append(Recorded(Position(position), at, record.event))
             if known:
                 found[name] = known
         return found
@@ -275,7 +326,13 @@ class World:
     def evidence(self) -> Evidence:
         """Everything."""
         return Evidence(
-            journals=self.journals(), answers=self.answers, deeds=self.remote.deeds, faults=sorted(self.faults)
+            journals=self.journals(),
+            answers=self.answers,
+            deeds=self.remote.deeds,
+            faults=sorted(self.faults),
+            lateness=LATE,
+            named=self.named,
+            lost=self.lost,
         )
 
     # ---- deeds of fate
@@ -320,7 +377,7 @@ class World:
     def _fate_stop(self, chance: Random) -> None:
         victim = self._victim(chance)
         if victim is not None and not victim.stopped:
-            victim.stopped = True
+            victim.stop()
 
             def go_on() -> None:
                 self.faults.append(self.now())
@@ -332,12 +389,22 @@ class World:
         victim = self._victim(chance)
         if victim is not None and victim.turns and not victim.is_leaving:
             victim.is_leaving = True
-            victim.start(victim.leave(chance.choice((0.0, 0.2, 2.0)), twice=chance.random() < 0.3))
+            grace, twice = chance.choice((0.0, 0.2, 2.0)), chance.random() < 0.3
             self._again(chance)
+            victim.start(victim.leave(grace, twice=twice, stays=4.0))
 
     def _fate_power(self, chance: Random) -> None:
         for process in [*self.machine.living]:
             process.kill()
+        lost = self.disk.forget()
+        if lost is not None:
+            self.lost.append((START + lost[0], START + lost[1]))
+            there = {*self.disk.sessions()}
+            self._known = {
+                name: known[: len(self.disk.rows(SessionId(name), 0))]
+                for name, known in self._known.items()
+                if name in there
+            }
         self.wires.heard.clear()
         count = self.plan.workers
 
@@ -358,8 +425,67 @@ class World:
         self.machine.at(self.machine.time + chance.uniform(0.05, 1.5), end)
 
     def _fate_slow(self, chance: Random) -> None:
-        self.disk.write = chance.uniform(0.05, 0.5)
-        self.machine.at(self.machine.time + chance.uniform(0.5, 3), lambda: setattr(self.disk, "write", 0.003))
+        self.disk.write = self.disk.read = chance.uniform(0.05, 0.5)
+
+        def end() -> None:
+            self.disk.write, self.disk.read = 0.003, 0.001
+
+        self.machine.at(self.machine.time + chance.uniform(0.5, 3), end)
+
+    def _fate_held(self, chance: Random) -> None:
+        self.disk.held_until = self.machine.time + chance.uniform(1, 8)
+
+    def _fate_unreadable(self, chance: Random) -> None:
+        self.disk.unreadable = True
+
+        def end() -> None:
+            self.faults.append(self.now())
+            self.disk.unreadable = False
+
+        self.machine.at(self.machine.time + chance.uniform(0.05, 1.5), end)
+
+    def _fate_emergency(self, chance: Random) -> None:
+        """The store fails, and somebody stops a session in the process that drives it."""
+        driven = [
+            (node, driver.id)
+            for node in self.workers
+            if node.turns and node.worker and not node.is_leaving
+            for driver in node.worker.drivers()
+        ]
+        if driven:
+            node, name = chance.choice(driven)
+            node.start(self._stop_without_store(node, name, chance))
+
+    async def _stop_without_store(self, node: Node, name: str, chance: Random) -> None:
+        assert node.midcourse is not None
+        with suppress(MidcourseError):
+            handle = await node.midcourse.get(name)
+            session = await handle.state()
+            chance.choice((self._fate_full, self._fate_unreadable))(chance)
+            await chance.choice((self._pause, self._cancel))(handle, session, chance)
+
+    def _fate_damage(self, chance: Random) -> None:
+        sessions = sorted(self.journals())  # all that is there is known before something of it is damaged
+        what = chance.choice(tuple(SPOILS))
+        if sessions and self.disk.spoil(SessionId(name := chance.choice(sessions)), what, chance):
+            self.machine.tell(f"fate: damages the {what} of {name}")
+            self.damaged.add(name)
+
+    def _fate_clock(self, chance: Random) -> None:
+        ahead = chance.choice((5.0, -5.0, DAY, -DAY))
+        living = [one for one in self.machine.living if one.alive]
+        for process in living if chance.random() < 0.5 else [chance.choice(living)] if living else []:
+            process.ahead += ahead
+            self.machine.tell(f"fate: sets the clock of {process.name} by {ahead} s")
+
+    def _fate_controller(self, chance: Random) -> None:
+        self.people.kill()
+
+        def start() -> None:
+            self.faults.append(self.now())
+            self.people = self.open("people", drives=False)
+
+        self.machine.at(self.machine.time + chance.uniform(0, 1.5), start)
 
     def _fate_lossy(self, chance: Random) -> None:
         self.wires.lost, self.wires.delay = chance.choice((0.5, 1.0)), chance.uniform(0.01, 1.0)
@@ -386,9 +512,10 @@ class World:
 
     async def _start(self, inside: Midcourse, chance: Random) -> None:
         name = chance.choices(("sim-solo", "sim-payer", "sim-looper", "sim-parent", "sim-leaver"), (3, 3, 1, 6, 2))[0]
-        goal = Course(seed=chance.randrange(10**9), depth=chance.randint(1, 2), odd=self.plan.odd)
+        goal = Course(seed=chance.randrange(10**9), depth=chance.randint(1, 2), odd=self.plan.odd, wide=self.plan.wide)
         session = f"sess_{name[4:]}{chance.randrange(16**6):06x}"
-        await inside.start(name, msgspec.json.encode(goal).decode(), session_id=session, by="ann")
+        terms = chance.choice(TERMS) if self.plan.wide else None
+        await inside.start(name, msgspec.json.encode(goal).decode(), session_id=session, by="ann", terms=terms)
 
     async def _halt(self, inside: Midcourse, chance: Random) -> None:
         scope = chance.choice((Scope("agent", "sim-solo"), Scope("agent", "sim-parent"), Scope("all")))
@@ -428,7 +555,8 @@ class World:
         elif what == "undo":
             if session.status in ENDED:
                 self.machine.tell(f"ann: undo {handle.id}")
-                await handle.undo("the wrong house", wait=4.0)
+                async with self._timed("undo", handle.id, wait=4.0):
+                    await handle.undo("the wrong house", wait=4.0)
         else:
             await getattr(self, f"_{what}")(handle, session, chance)
 
@@ -492,6 +620,21 @@ class World:
         act = partial(handle.cancel, "enough", undo=undo, grace=grace, until=chance.choice(("stopping", "stopped")))
         await self._send("cancel", handle.id, partial(act, wait=4.0), by=chance.choice(PEOPLE))
 
+    async def _force(self, handle: SessionHandle[Any], session: Session, chance: Random) -> None:
+        del session
+        act = partial(handle.cancel, "at once", force=True, restart=chance.random() < 0.5, until="stopped")
+        await self._send("cancel", handle.id, partial(act, wait=4.0), by="operator")
+
+    async def _budget(self, handle: SessionHandle[Any], session: Session, chance: Random) -> None:
+        budget = session.cost + chance.uniform(0.1, 1.0)
+        act = partial(handle.raise_budget, budget, resume=chance.random() < 0.5, wait=3.0)
+        await self._send("budget", handle.id, act, by=chance.choice(PEOPLE))
+
+    async def _event(self, handle: SessionHandle[Any], session: Session, chance: Random) -> None:
+        del session
+        act = partial(handle.event, "the market has closed", wait=3.0)
+        await self._send("event", handle.id, act, by=chance.choice(PEOPLE))
+
     async def _message(self, handle: SessionHandle[Any], session: Session, chance: Random) -> None:
         del session
         behaviour = chance.choice(("enqueue", "redirect", "reject"))
@@ -503,25 +646,58 @@ class World:
         value = chance.choice((DONE, NOT_DONE)) if ask.reason == "did_it_happen" else "yes"
         await self._send("answer", handle.id, partial(handle.answer, value, ask=ask.id, wait=3.0), by="ann")
 
-    async def _send(
-        self, verb: str, session: str, act: Callable[..., Awaitable[Reply]], *, by: str = "ann", **more: Any
-    ) -> None:
-        """Write a command down, send it, and write down what came of it."""
-        asked = Answer(session=session, verb=verb, sent_at=self.now(), by=by, **more)
-        number = len(self.answers)
+    @asynccontextmanager
+    async def _timed(self, verb: str, about: str, *, wait: float) -> AsyncGenerator[None]:
+        """Write down how long something took that is no command to one session."""
+        asked = Answer(session=about, verb=verb, sent_at=self.now(), by="operator", refused="timed alone", wait=wait)
+        number, node = self._note(asked), _node()
+        stood = node.stood
+        try:
+            yield
+        finally:
+            if node.turns:
+                del self.senders[number]
+                self.answers[number] = replace(asked, took=self.now() - asked.sent_at - (node.stood - stood))
+
+    def _note(self, asked: Answer) -> int:
         self.answers.append(asked)
+        self.senders[len(self.answers) - 1] = _node()
+        return len(self.answers) - 1
+
+    async def _send(self, verb: str, session: str, act: "partial[Any]", *, by: str = "ann", **more: Any) -> None:
+        """Write a command down, send it, and write down what came of it."""
+        node = _node()
+        assert node.worker is not None
+        driver = None if node.is_leaving else node.worker.driver(SessionId(session))
+        if driver is not None and finishes_first(driver.session):
+            driver = None  # what is protected stops at its end, and only if that can be written
+        asked = Answer(session=session, verb=verb, sent_at=self.now(), by=by, wait=act.keywords["wait"], **more)
+        number, stood = self._note(asked), node.stood
         self.machine.tell(f"{by}: {verb} {session}")
         try:
-            reply = await act(by=by)
-        except Refused as refused:
-            self.answers[number] = replace(asked, answered_at=self.now(), refused=refused.code)
-            self.machine.tell(f"{by}: {verb} {session} -> {refused.code}")
-            return
+            reply: Reply = await act(by=by)
         except MidcourseError as error:
+            asked = replace(asked, took=self.now() - asked.sent_at - (node.stood - stood))
+            del self.senders[number]
             self.machine.tell(f"{by}: {verb} {session} -> {error.code}")
+            if isinstance(error, Refused):
+                self.answers[number] = replace(asked, answered_at=self.now(), refused=error.code)
+            else:  # it may have got there all the same
+                owned = driver is not None and node.worker.driver(SessionId(session)) is driver
+                self.answers[number] = replace(asked, failed=error.code, at_owner=owned)
             return
+        del self.senders[number]
+        asked = replace(asked, took=self.now() - asked.sent_at - (node.stood - stood))
         self.answers[number] = answered(asked, reply, self.now())
         self.machine.tell(f"{by}: {verb} {session} -> {reply.level}, {reply.status}")
+
+
+def _node() -> Node:
+    """The process that does this."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, Loop)
+    assert isinstance(loop.process, Node)
+    return loop.process
 
 
 @contextmanager
@@ -544,9 +720,25 @@ def quietly() -> Generator[None]:
             gc.enable()
 
 
+@contextmanager
+def kept_moments() -> Generator[None]:
+    """Keep the time that it was for each that a journal tells: its owner's clock may have been set."""
+    told = Journal.now.fget
+    assert told is not None
+
+    def now(journal: Journal) -> float:
+        value = told(journal)
+        clock: Clock = journal._clock  # pyright: ignore[reportAssignmentType, reportPrivateUsage]  # noqa: SLF001
+        clock.machine.moments[value] = clock.machine.time
+        return value
+
+    with patch.object(Journal, "now", property(now)):
+        yield
+
+
 def play(plan: Plan) -> Outcome:
     """Play a plan, from an empty disk to the end."""
-    with quietly():
+    with quietly(), kept_moments():
         world = World(plan)
         outcome = world.play()
         world.end()

@@ -101,7 +101,7 @@ class ChildStep:
             known = {
                 (ask.child, ask.ask) for ask in journal.session.child_asks if f"{ask.child}.".startswith(f"{child.id}.")
             }
-            for owner, ask in known - set(asked):
+            for owner, ask in sorted(known - set(asked)):
                 journal.note(ev.ChildAskClosed(child=owner, ask=ask))
             for owner, ask in sorted(set(asked) - known):
                 reason, prompt = asked[owner, ask]

@@ -64,7 +64,7 @@ class CommandListener:
         self._settings = owner.settings
         self._watchdog = Watchdog(owner.clock, owner.settings.blocked_after)
         self._looked_at = owner.clock.monotonic()
-        self._woken: set[SessionId] = set()
+        self._woken: dict[SessionId, None] = {}  # in the order in which they were woken
         self._closing = self._started = False
         self._noted = asyncio.Event()
         self._control = owner.clock.background("midcourse-control")
@@ -110,7 +110,7 @@ class CommandListener:
             case Wake(session=session, reply_to=reply_to):
                 if reply_to:
                     fanout.tell(session, reply_to, deltas=False)
-                self._woken.add(session)
+                self._woken[session] = None
                 self._nudge()
             case Watch(session=session, reply_to=reply_to, deltas=deltas):
                 fanout.tell(session, reply_to, deltas=deltas)
@@ -132,7 +132,7 @@ class CommandListener:
             except TimeoutError:
                 pass
             self._noted.clear()
-            woken, self._woken = self._woken, set()
+            woken, self._woken = self._woken, {}
             await asyncio.gather(*(log_errors(self._settle(session_id)) for session_id in woken))
             now = self._clock.monotonic()
             if now >= polled + poll:  # as the wait above counts, or it would wait for nothing and not look

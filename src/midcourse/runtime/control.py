@@ -61,6 +61,8 @@ BATCH_BYTES = 128 * 1024
 _LEAST_WAIT = 1.0
 _LATE = 0.5
 """Seconds that an answer may come late. At least one is waited for the store, however impatient the caller is."""
+_SLOW = 0.25
+"""Seconds after which a stop that is not written yet is sent to the children in this process beforehand."""
 _TOOL_COMES = 2.0
 """Seconds after which whoever waits for an undo is told which tool it needs: another process may have it."""
 STOP_COMMANDS = (cmd.Pause, cmd.Cancel, cmd.Halt)
@@ -99,7 +101,13 @@ class Control:
             self._send(session_id, command, driver, earlier, place, holds=holds, until=until, wait=wait)
         )
         sending.add_done_callback(lambda done: self._after_sending(done, session_id, command, driver, holds=holds))
-        if await wait_for(self.worker.clock, {sending}, max(wait, _LEAST_WAIT) + _LATE):
+        if await wait_for(self.worker.clock, {sending}, _SLOW):
+            return sending.result()
+        if holds and unwritten.has_deferred(session_id):  # the store is slow: its children's gates do not wait for it
+            driver = self.worker.driver(session_id) or driver
+            if driver is not None:
+                self._stop_below(driver, command)
+        if await wait_for(self.worker.clock, {sending}, max(wait, _LEAST_WAIT) + _LATE - _SLOW):
             return sending.result()
         if not holds:
             raise StoreUnavailable(
@@ -107,10 +115,7 @@ class Control:
                 f"and may still do so. Send it again with the same id ('{command.id}') to see what became of it.",
                 session_id=session_id,
             )
-        driver = self.worker.driver(session_id) or driver
-        if driver is not None and (below := self._stop_below(driver, command)):
-            await wait_for(self.worker.clock, below, 0.0)  # their gates shut
-        return self._not_durable(session_id, driver)
+        return self._not_durable(session_id, self.worker.driver(session_id) or driver)
 
     def _driver_to_shut(self, session_id: SessionId, command: AnyCommand) -> Driver | None:
         """Return the driver whose gate a stop shuts before anything is written, if there is one in this process."""
@@ -349,8 +354,13 @@ class Control:
             call for one in self.worker.drivers() if is_below(one.id, session_id) for call in one.running()
         )
         known = status if driver is None else driver.journal.session.status.value
+        # A child of another process is reached once the stop is written.
+        reached = driver is None or all(
+            self.worker.driver(child) is not None or self.worker.has_given_up(child)
+            for child in driver.session.children.values()
+        )
         return Reply(
-            level="stopped" if is_over and not running else "stopping",
+            level="stopped" if is_over and reached and not running else "stopping",
             status=known or Status.RUNNING.value,
             session=session_id,
             durability=self.worker.store.durability,
@@ -542,8 +552,8 @@ class Control:
                 owned = await worker.must_exist(session_id)
                 if owned.head.status in ENDED:
                     return await self.session(session_id), None
-                if (damage := worker.failed_writes.damage(session_id)) is not None:
-                    raise damage  # its end cannot be written, so it would be waited for without end
+                if (error := worker.failed_writes.lasting(session_id)) is not None:
+                    raise error  # its end cannot be written, so it would be waited for without end
                 with worker.fanout.watching(session_id) as watcher:
                     await self._listen_to_owner(session_id, deltas=False)
                     await watcher.wait(0.5)

@@ -45,6 +45,7 @@ class FailedWrites:
         self._order = count(1)
         self._answered: dict[SessionId, int] = {}  # few: only where a stop could not be written
         self._damage: dict[SessionId, Damaged] = {}
+        self._replaced: MidcourseError | None = None
         self._failures: dict[SessionId, _Failure] = {}
         self._written_at = self._kept_at = -inf
 
@@ -55,9 +56,14 @@ class FailedWrites:
         """Under which epoch a write failed; None: none has."""
         return self._epochs.get(session_id)
 
-    def damage(self, session_id: SessionId) -> Damaged | None:
-        """Return the error if the session cannot continue because the store is damaged."""
-        return self._damage.get(session_id) if session_id in self._epochs else None
+    def lasting(self, session_id: SessionId) -> MidcourseError | None:
+        """Return the error if the session cannot continue in this process: the store is damaged, or another one."""
+        return self._replaced or (self._damage.get(session_id) if session_id in self._epochs else None)
+
+    def note(self, error: MidcourseError) -> None:
+        """Note a failure of the store, whichever session it was for: one that was replaced takes no write any more."""
+        if error.code == "store_replaced":
+            self._replaced = error
 
     def add(self, session_id: SessionId, epoch: Epoch, error: MidcourseError) -> None:
         """A write failed. It is tried again, after longer each time."""
@@ -69,6 +75,7 @@ class FailedWrites:
             failure = _Failure(now, min(most, 2 * before.wait), min(_MOST_PATIENT, alone))
         self._failures[session_id] = failure
         self._epochs[session_id] = epoch
+        self.note(error)
         if isinstance(error, Damaged):
             self._damage[session_id] = error
 
@@ -90,7 +97,8 @@ class FailedWrites:
 
     def due(self, now: float) -> list[SessionId]:
         """Return those to try again by now."""
-        failed = {*list(self._epochs), *(session_id for session_id in list(self._owed) if session_id in self._answered)}
+        owed = [session_id for session_id in list(self._owed) if session_id in self._answered]
+        failed = dict.fromkeys((*list(self._epochs), *owed))
         return [session_id for session_id in failed if self._due_at(session_id) <= now]
 
     def waits(self, session_id: SessionId) -> bool:

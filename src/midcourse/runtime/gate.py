@@ -42,8 +42,8 @@ class Gate:
         self._is_held = is_held
         self._is_owed = is_owed
         self._on_wait = on_wait
-        self._waiting: set[asyncio.Future[None]] = set()
-        self._stale: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._stale: dict[asyncio.Future[None], None] = {}
         self._asking: dict[StepId, asyncio.Future[None]] = {}
         self._delayed: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
@@ -119,11 +119,11 @@ class Gate:
                 if self.is_open:
                     return
             waiter = self._add_waiter()
-            self._waiting.add(waiter)
+            self._waiting[waiter] = None
             try:
                 await waiter
             finally:
-                self._waiting.discard(waiter)
+                del self._waiting[waiter]
 
     async def wait_for(self, seconds: float | None, *, unless: Callable[[], bool]) -> None:
         """For so long, whether the gate is open or shut, or until ``unless`` holds after something was decided.
@@ -151,11 +151,11 @@ class Gate:
         """Until the inbox has been looked at since this process last stood still. Costs nothing when it did not."""
         while not self._is_fresh() and not self.interrupted:
             waiter = self._add_waiter()
-            self._stale.add(waiter)
+            self._stale[waiter] = None
             try:
                 await waiter
             finally:
-                self._stale.discard(waiter)
+                del self._stale[waiter]
 
     async def wait_for_answer(self, step: StepId) -> None:
         """Until something becomes of the ask that ``step`` opened.

@@ -15,7 +15,7 @@ from midcourse.core.effects import UNDO_TRIES, UndoChoice
 from midcourse.core.ids import Position, SessionId, child_id
 from midcourse.core.receipt import EffectLedger, failed_rollback
 from midcourse.core.session import ENDED, StandingCancel, Status
-from midcourse.errors import MidcourseError, Refused, SessionNotFound, describe
+from midcourse.errors import Damaged, MidcourseError, Refused, SessionNotFound, StoreError, describe
 from midcourse.runtime.call_recovery import CallRecovery
 from midcourse.runtime.children import parent_name, passed_on_id
 from midcourse.runtime.context import RuntimeContext
@@ -98,16 +98,21 @@ class Rollback:
             # Cut short by a halt, a pause or a drain, it goes on later, here or elsewhere.
             if choice is not None and not self._was_cut_short and halts == self._journal.session.halts:
                 self._done.add(choice)
-        except MidcourseError as error:  # the journal cannot be written: whoever goes on with it goes on from there
+        except StoreError as error:  # the journal cannot be written: its next owner continues from there
             self._journal.fail(error)
-        except Exception as error:  # begun again at once, it would fail again, without end
-            log.exception("session %s: its rollback failed", self._journal.session.id)
-            self.problem = without_secrets(f"{type(error).__name__}: {describe(error)}")
+        except Exception as error:  # noqa: BLE001 - begun again at once, it would fail again, without end
+            self._note_problem(error)
             if choice is not None:
                 self._done.add(choice)
         finally:
             self._task = None
             self._moved()
+
+    def _note_problem(self, error: Exception) -> None:
+        is_ours = isinstance(error, MidcourseError)  # says itself what happened
+        log.error("session %s: its rollback failed: %s", self._journal.session.id, error, exc_info=not is_ours)
+        told = without_secrets(f"{type(error).__name__}: {describe(error)}")
+        self.problem = f"{self.problem}; {told}" if self.problem else told
 
     def _journal_missing_tools(self) -> None:
         """Journal the tools that it waits for. Said once: who takes the session later may lack them as well."""
@@ -148,7 +153,10 @@ class Rollback:
             ledger = await self._ledger()
             for child in reversed(ledger.children):
                 if not self._must_stop():
-                    await self._undo_child(child_id(self._journal.session.id, child))
+                    try:
+                        await self._undo_child(child_id(self._journal.session.id, child))
+                    except Damaged as error:  # what else there is can still be undone
+                        self._note_problem(error)
             in_flight = {call.key for call in self._journal.session.calls.values() if call.step in open_calls}
             for entry in ledger.to_undo():
                 if entry.call.key not in in_flight and not self._must_stop():

@@ -69,7 +69,7 @@ class Sweeper:
 
     async def sweep(self) -> None:
         """Take every session that nobody alive owns and that needs somebody."""
-        statuses = [status.value for status in NEEDS_DRIVING]
+        statuses = sorted(status.value for status in NEEDS_DRIVING)
         now = self._clock.now()
         found = [*await self._store.unattended(statuses, now, limit=_SWEEP)]
         if self._is_queued_again(now):

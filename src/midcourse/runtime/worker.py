@@ -417,20 +417,18 @@ class Worker:
         began = self.clock.monotonic()
         epoch = self.failed_writes.epoch(session_id)
         if epoch is None:
-            owned = await self.store.take(session_id, self.id)
+            try:
+                owned = await self.store.take(session_id, self.id)
+            except StoreError as error:
+                self.failed_writes.note(error)
+                raise
         else:  # still ours: a write had failed, and it goes on from what is durable
             owned = await self._take_again(session_id, epoch)
         try:
-            loaded = await load(self.store, owned.head)
-        except Damaged as error:
-            await self._mark_damaged(owned, error)
+            loaded, orphaned = await self._load(owned, sponsor)
+        except StoreError as error:  # ours, and driven by nothing: it is tried again
+            self.failed_writes.add(session_id, owned.epoch, error)
             raise
-        await self.supervisor.learn(loaded.state.session)
-        try:
-            may_not_have_begun = sponsor is None and loaded.state.session.status not in WORKS
-            orphaned = may_not_have_begun and await is_orphaned(self.store, owned.head)
-        except (Damaged, SessionNotFound):  # the sweep pauses a child of such a parent
-            orphaned = False
         driver = self._drive(loaded, owned.epoch, taken=True, sponsor=sponsor, orphaned=orphaned)
         with driver.journal.lock:
             if loaded.state.session.status in AT_WORK:
@@ -444,6 +442,25 @@ class Worker:
                 driver.journal.take(taken)
         self.failed_writes.taken(session_id)
         return driver
+
+    async def _load(self, owned: Owned, sponsor: Driver | None) -> tuple[LoadedSession, bool]:
+        """Read what was taken, and whether no parent will begin it.
+
+        Raises:
+            Damaged: its journal is damaged; it is marked as failed.
+            StoreError: it cannot be read now.
+        """
+        try:
+            loaded = await load(self.store, owned.head)
+        except Damaged as error:
+            await self._mark_damaged(owned, error)
+            raise
+        await self.supervisor.learn(loaded.state.session)
+        try:
+            may_not_have_begun = sponsor is None and loaded.state.session.status not in WORKS
+            return loaded, may_not_have_begun and await is_orphaned(self.store, owned.head)
+        except (Damaged, SessionNotFound):  # the sweep pauses a child of such a parent
+            return loaded, False
 
     async def _take_again(self, session_id: SessionId, epoch: Epoch) -> Owned:
         """Return the head of a session that is still ours, once the store takes writes for it again."""
