@@ -35,7 +35,8 @@ from midcourse.runtime.command_inbox import CommandInbox
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.supervisor import Supervisor
 from midcourse.runtime.tools import declared_tool, register
-from tests.policy.agents import Skipping, think
+from tests.checkpoints.programs import Skipping
+from tests.policy.agents import think
 from tests.policy.runs import GOAL
 from tests.policy.watched_programs import a_while, interventions, levels, no_drift, of_type, opened, under
 from tests.promises.faults import Faulty
