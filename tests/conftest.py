@@ -39,6 +39,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _quick_programs() -> Iterator[None]:
+    """Programs that tests start need not import everything anew."""
+    from tests import forked_programs
+
+    uninstall = forked_programs.install()
+    yield
+    uninstall()
+
+
 def pytest_collection_finish() -> None:
     """What was imported stays: no collection has to look through all the frameworks again, in any test."""
     gc.collect()
