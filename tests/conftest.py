@@ -1,11 +1,12 @@
 """Lets pytest explain the asserts of the suites it runs here, and says how many examples properties take."""
 
+import asyncio
 import functools
 import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -37,6 +38,14 @@ agents.refuse_namesake = _tolerate
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Of a run in the background of a script. What a test starts would not hear Ctrl-C either.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Give a test that is marked ``fake_time`` a clock that jumps to the next deadline when nothing is left to do."""
+    from tests import fake_time  # not before pytest knows what it may rewrite
+
+    marks = [item.get_closest_marker(name) is not None for name in ("fake_time", "real_time")]
+    return {"loop": fake_time.new_loop if marks == [True, False] else asyncio.new_event_loop}
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,6 +14,7 @@ from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
 
+pytestmark = pytest.mark.fake_time
 T = TypeVar("T")
 
 
@@ -362,7 +363,7 @@ async def test_a_stream_whose_segments_cannot_be_written_stops_speaking(place: P
         while True:
             said += 1
             yield "word "
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
 
     one = resumable(lambda run: run.stream("write", model))
     store = Faulty(await place.store())

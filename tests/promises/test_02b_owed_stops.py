@@ -11,6 +11,7 @@ from midcourse.ports.store import Owned
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, silence, turns, types, until_status, until_true
 
+pytestmark = pytest.mark.fake_time
 STOPS = ("session.pause_requested", "session.cancel_requested")
 
 

@@ -19,6 +19,8 @@ from midcourse.runtime.control import Control
 from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.harness import Place, Tool, history, resumable, silence, types, until, until_status
 
+pytestmark = pytest.mark.fake_time
+
 
 def _family(tool: Tool, *, goals: tuple[str, ...] = ("one",)) -> tuple[midcourse.Agent[Any], midcourse.Agent[Any]]:
     async def child(run: midcourse.Run) -> object:
