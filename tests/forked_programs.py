@@ -2,8 +2,8 @@
 
 Most of the time of a fresh interpreter goes into its imports. Here one process has them in memory, and forks for each
 program. The program is a process of its own all the same, and a child of the tests: it is stopped, killed and waited
-for as any other. ``install`` makes ``subprocess`` start so what this page knows how to start: ``python -m MODULE`` and
-``midcourse``. Everything else starts as it always does.
+for as any other. ``install`` makes ``subprocess`` start so what this page knows how to start: ``python -m MODULE``,
+``python SCRIPT`` and ``midcourse``. Everything else starts as it always does.
 """
 
 import ast
@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import gc
 import importlib
-import importlib.util
 import json
 import os
 import runpy
@@ -22,7 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypedDict, cast
+from typing import Any, Final, Literal, NoReturn, TypedDict, cast
 
 ROOT: Final = Path(__file__).parents[1]
 _AHEAD: Final = ("midcourse.cli.main", "midcourse.server")
@@ -34,7 +33,7 @@ class _Wish(TypedDict):
     """A program to start."""
 
     argv: list[str]
-    module: str | None
+    kind: Literal["command", "module", "script"]
     cwd: str
     env: dict[str, str]
     session: bool
@@ -145,14 +144,15 @@ def _understood(args: Any, cwd: Any, env: Mapping[Any, Any] | None, session: boo
     of_python = {name for name in {*given, *os.environ} if name.startswith("PYTHON")} - {"PYTHONUNBUFFERED"}
     if any(given.get(name) != os.environ.get(name) for name in of_python):
         return None
-    module = None
-    if command[0] != "midcourse":
-        if command[:2] != [sys.executable, "-m"]:
-            return None
-        _, _, module, *_ = command
-        command = command[2:]
     where = os.path.abspath(os.fspath(cwd or "."))
-    return {"argv": command, "module": module, "cwd": where, "env": given, "session": session}
+    wish: _Wish = {"argv": command, "kind": "command", "cwd": where, "env": given, "session": session}
+    if command[0] == "midcourse":
+        return wish
+    if command[0] == sys.executable and command[1] == "-m":
+        return {**wish, "argv": command[2:], "kind": "module"}
+    if command[0] == sys.executable and command[1].endswith(".py"):
+        return {**wish, "argv": command[1:], "kind": "script"}
+    return None
 
 
 def _adopt(whether: bool) -> None:
@@ -175,9 +175,9 @@ def main(descriptor: int) -> None:
         if not size:
             return
         wish: _Wish = json.loads(_received(line, int.from_bytes(size, "big")))
-        if wish["module"] and wish["cwd"] == str(ROOT) and wish["module"] not in known:
-            known.add(wish["module"])
-            _import_what_it_imports(wish["module"])
+        if wish["argv"][0] not in known:
+            known.add(wish["argv"][0])
+            _import_what_it_imports(wish)
         # A copy made by a fork shares what neither side writes to: nothing that is here now is to be collected.
         gc.freeze()
         pid = os.fork()
@@ -194,12 +194,12 @@ def main(descriptor: int) -> None:
         os.waitpid(pid, 0)
 
 
-def _import_what_it_imports(module: str) -> None:
-    """Import what a program imports, and not the program: it runs anew in each fork."""
-    found = importlib.util.find_spec(module)
-    assert found is not None
-    assert found.origin is not None
-    for one in ast.parse(Path(found.origin).read_bytes()).body:
+def _import_what_it_imports(wish: _Wish) -> None:
+    """Import what a program of these tests imports, and not the program: it runs anew in each fork."""
+    path = Path(wish["cwd"], wish["argv"][0].replace(".", "/") + ".py" if wish["kind"] == "module" else wish["argv"][0])
+    if wish["kind"] == "command" or not path.is_relative_to(ROOT) or not path.exists():
+        return
+    for one in ast.parse(path.read_bytes()).body:
         names: list[str] = []
         if isinstance(one, ast.ImportFrom) and one.module is not None:
             names = [one.module, *(f"{one.module}.{name.name}" for name in one.names)]
@@ -230,12 +230,16 @@ def _become(wish: _Wish, descriptors: Sequence[int]) -> NoReturn:
     os.environ.update(wish["env"])
     sys.argv[:] = wish["argv"]
     sys.orig_argv = [sys.executable, *wish["argv"]]
-    if wish["module"] is None:
+    if wish["kind"] == "command":
         from midcourse.cli import main as command
 
         sys.exit(command())
-    sys.path.insert(0, wish["cwd"])
-    runpy.run_module(wish["module"], run_name="__main__", alter_sys=True)
+    if wish["kind"] == "module":
+        sys.path.insert(0, wish["cwd"])
+        runpy.run_module(wish["argv"][0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, str(Path(wish["argv"][0]).absolute().parent))
+        runpy.run_path(wish["argv"][0], run_name="__main__")
     sys.exit(0)
 
 

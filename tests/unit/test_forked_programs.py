@@ -19,20 +19,21 @@ print(sys.stdin.readline(), file=sys.stderr, end="")
 """
 
 
-def started(folder: Path, end: str, **more: str) -> "subprocess.Popen[str]":
+def started(folder: Path, end: str, *how: str, **more: str) -> "subprocess.Popen[str]":
     (folder / "program.py").write_text(PROGRAM.format(end=end))
     pipe = subprocess.PIPE
-    command = [sys.executable, "-m", "program", "one", "two"]
+    command = [sys.executable, *(how or ("-m", "program")), "one", "two"]
     return subprocess.Popen(
         command, cwd=folder, env={**os.environ, **more}, stdin=pipe, stdout=pipe, stderr=pipe, text=True
     )
 
 
+@pytest.mark.parametrize("how", [("-m", "program"), ("program.py",)])
 @pytest.mark.parametrize(("end", "code"), [("", 0), ("sys.exit(3)", 3), ("raise OSError", 1), ("sys.exit('no')", 1)])
 def test_it_is_a_child_of_the_tests_with_its_own_folder_environment_pipes_and_end(
-    tmp_path: Path, end: str, code: int
+    tmp_path: Path, end: str, code: int, how: tuple[str, ...]
 ) -> None:
-    with started(tmp_path, end, SAID="yes") as process:
+    with started(tmp_path, end, *how, SAID="yes") as process:
         out, err = process.communicate("a line\n")
     assert out == f"{os.getpid()} {tmp_path} ['one', 'two'] yes\n"
     assert err.startswith("a line\n")
