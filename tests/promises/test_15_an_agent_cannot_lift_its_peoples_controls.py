@@ -317,10 +317,10 @@ async def _credentials(host: httpx2.AsyncClient, session: str) -> AsyncGenerator
 
 
 @pytest.mark.parametrize("said", SAID)
-async def test_no_credential_of_it_lifts_a_control_over_http(place: Place, said: str) -> None:
+async def test_no_credential_of_it_lifts_a_control_over_http(memory: Place, said: str) -> None:
     """Every address that sends a command, or gets round one × everything that an agent can hold."""
     assert REQUESTS.keys() == RIGHTS.keys()
-    with served(place, ASKER) as server:
+    with served(memory, ASKER) as server:
         async with server.client() as host, httpx2.AsyncClient(base_url=f"{server.url}/api/v1", timeout=30) as anybody:
             session = (await host.post("/sessions", json={"agent": "asker", "goal": "report"})).json()["id"]
             await until_shown(host, session, "waiting")
