@@ -17,7 +17,7 @@ pytest.register_assert_rewrite("midcourse.testing")
 
 settings.register_profile(
     "midcourse",
-    # As many as fit into a quarter of an hour with all the rest: MIDCOURSE_PROPERTY_EXAMPLES=1000 for a longer run.
+    # As many as fit into a run with all the rest. `make thorough` takes ten times as many, of every property.
     max_examples=int(os.environ.get("MIDCOURSE_PROPERTY_EXAMPLES", "50")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
