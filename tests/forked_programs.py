@@ -3,7 +3,7 @@
 Most of the time of a fresh interpreter goes into its imports. Here one process has them in memory, and forks for each
 program. The program is a process of its own all the same, and a child of the tests: it is stopped, killed and waited
 for as any other. ``install`` makes ``subprocess`` start so what this page knows how to start: ``python -m MODULE``,
-``python SCRIPT`` and ``midcourse``. Everything else starts as it always does.
+``python SCRIPT``, both with ``-W error`` if wanted, and ``midcourse``. Everything else starts as it always does.
 """
 
 import ast
@@ -19,12 +19,13 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, TypedDict, cast
 
 ROOT: Final = Path(__file__).parents[1]
-_AHEAD: Final = ("midcourse.cli.main", "midcourse.server")
+AHEAD: Final = ("midcourse.cli.main", "midcourse.server")
 """What nearly every program imports."""
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER, see prctl(2)
 
@@ -37,6 +38,8 @@ class _Wish(TypedDict):
     cwd: str
     env: dict[str, str]
     session: bool
+    strict: bool
+    """Each warning is an error."""
 
 
 # ---- in the tests
@@ -145,13 +148,22 @@ def _understood(args: Any, cwd: Any, env: Mapping[Any, Any] | None, session: boo
     if any(given.get(name) != os.environ.get(name) for name in of_python):
         return None
     where = os.path.abspath(os.fspath(cwd or "."))
-    wish: _Wish = {"argv": command, "kind": "command", "cwd": where, "env": given, "session": session}
+    strict = command[1:3] == ["-W", "error"]
+    rest = command[3:] if strict else command[1:]
+    wish: _Wish = {
+        "argv": command,
+        "kind": "command",
+        "cwd": where,
+        "env": given,
+        "session": session,
+        "strict": strict,
+    }
     if command[0] == "midcourse":
         return wish
-    if command[0] == sys.executable and command[1] == "-m":
-        return {**wish, "argv": command[2:], "kind": "module"}
-    if command[0] == sys.executable and command[1].endswith(".py"):
-        return {**wish, "argv": command[1:], "kind": "script"}
+    if command[0] == sys.executable and rest[0] == "-m":
+        return {**wish, "argv": rest[1:], "kind": "module"}
+    if command[0] == sys.executable and rest[0].endswith(".py"):
+        return {**wish, "argv": rest, "kind": "script"}
     return None
 
 
@@ -167,7 +179,7 @@ def main(descriptor: int) -> None:
     """Fork for each wish until the tests are gone."""
     line = socket.socket(fileno=descriptor)
     parent = os.getppid()
-    for name in _AHEAD:
+    for name in AHEAD:
         importlib.import_module(name)
     known = set[str]()
     while head := socket.recv_fds(line, 4, 3):
@@ -229,6 +241,9 @@ def _become(wish: _Wish, descriptors: Sequence[int]) -> NoReturn:
     os.environ.clear()
     os.environ.update(wish["env"])
     sys.argv[:] = wish["argv"]
+    if wish["strict"]:
+        warnings.simplefilter("error")
+        sys.warnoptions[:] = ["error"]
     sys.orig_argv = [sys.executable, *wish["argv"]]
     if wish["kind"] == "command":
         from midcourse.cli import main as command

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.forked_programs import ROOT
+from tests.forked_programs import AHEAD, ROOT
 
 PROGRAM = """
 import os, sys
@@ -28,7 +28,7 @@ def started(folder: Path, end: str, *how: str, **more: str) -> "subprocess.Popen
     )
 
 
-@pytest.mark.parametrize("how", [("-m", "program"), ("program.py",)])
+@pytest.mark.parametrize("how", [("-m", "program"), ("program.py",), ("-W", "error", "program.py")])
 @pytest.mark.parametrize(("end", "code"), [("", 0), ("sys.exit(3)", 3), ("raise OSError", 1), ("sys.exit('no')", 1)])
 def test_it_is_a_child_of_the_tests_with_its_own_folder_environment_pipes_and_end(
     tmp_path: Path, end: str, code: int, how: tuple[str, ...]
@@ -66,3 +66,15 @@ def test_what_only_a_fresh_interpreter_can_do_is_one(tmp_path: Path) -> None:
 
     assert has() == f"{sys.platform == 'linux'}\n"
     assert has(PYTHONPATH=str(ROOT)) == "False\n"
+
+
+def test_a_warning_is_an_error_where_that_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "warns.py").write_text("import warnings; warnings.warn('careful')")
+    command = [sys.executable, "-W", "error", "warns.py"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr.splitlines()[-1]) == (1, "UserWarning: careful")
+
+
+def test_what_is_imported_ahead_gives_no_warning() -> None:
+    """For the programs that are started with ``-W error`` this has been done before they begin."""
+    subprocess.run([sys.executable, "-W", "error", "-c", f"import {', '.join(AHEAD)}"], check=True)
