@@ -181,15 +181,15 @@ def main(descriptor: int) -> None:
     parent = os.getppid()
     for name in AHEAD:
         importlib.import_module(name)
-    known = set[str]()
+    known = set[Path]()
     while head := socket.recv_fds(line, 4, 3):
         size, descriptors, _, _ = head
         if not size:
             return
         wish: _Wish = json.loads(_received(line, int.from_bytes(size, "big")))
-        if wish["argv"][0] not in known:
-            known.add(wish["argv"][0])
-            _import_what_it_imports(wish)
+        if wish["kind"] != "command":
+            program = wish["argv"][0]
+            _import_ahead(_file_of(program) if wish["kind"] == "module" else Path(wish["cwd"], program), known)
         # A copy made by a fork shares what neither side writes to: nothing that is here now is to be collected.
         gc.freeze()
         pid = os.fork()
@@ -206,11 +206,11 @@ def main(descriptor: int) -> None:
         os.waitpid(pid, 0)
 
 
-def _import_what_it_imports(wish: _Wish) -> None:
-    """Import what a program of these tests imports, and not the program: it runs anew in each fork."""
-    path = Path(wish["cwd"], wish["argv"][0].replace(".", "/") + ".py" if wish["kind"] == "module" else wish["argv"][0])
-    if wish["kind"] == "command" or not path.is_relative_to(ROOT) or not path.exists():
+def _import_ahead(path: Path, known: set[Path]) -> None:
+    """Import what a program and the modules of these tests in it import, and not these: they register their agents."""
+    if path in known or not path.is_relative_to(ROOT) or not path.is_file():
         return
+    known.add(path)
     for one in ast.parse(path.read_bytes()).body:
         names: list[str] = []
         if isinstance(one, ast.ImportFrom) and one.module is not None:
@@ -218,8 +218,15 @@ def _import_what_it_imports(wish: _Wish) -> None:
         elif isinstance(one, ast.Import):
             names = [name.name for name in one.names]
         for name in names:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(name)
+            if name.startswith("tests."):
+                _import_ahead(_file_of(name), known)
+            else:
+                with contextlib.suppress(ImportError):
+                    importlib.import_module(name)
+
+
+def _file_of(module: str) -> Path:
+    return ROOT.joinpath(*module.split(".")).with_suffix(".py")
 
 
 def _become(wish: _Wish, descriptors: Sequence[int]) -> NoReturn:

@@ -78,3 +78,11 @@ def test_a_warning_is_an_error_where_that_is_wanted(tmp_path: Path) -> None:
 def test_what_is_imported_ahead_gives_no_warning() -> None:
     """For the programs that are started with ``-W error`` this has been done before they begin."""
     subprocess.run([sys.executable, "-W", "error", "-c", f"import {', '.join(AHEAD)}"], check=True)
+
+
+def test_programs_whose_agents_have_one_name_are_started_one_after_the_other() -> None:
+    """What a module of the tests registers is registered in its program only."""
+    subprocess.run([sys.executable, "-m", "tests.chaos.worker"], cwd=ROOT, capture_output=True, check=False)
+    command = [sys.executable, "-m", "tests.effects.program", "memory://", "{}"]
+    done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "tests.effects.agents\n"), done.stderr
