@@ -21,7 +21,7 @@ def _counter() -> Callable[[], float]:
 
 _monotonic = _counter()
 # Not the program's shared generator: after `random.seed(0)`, or a fork, all workers would wait equally long.
-_chance = random.SystemRandom().random
+_random = random.SystemRandom()
 
 
 class SystemClock:
@@ -57,7 +57,7 @@ class SystemClock:
 
     def random(self) -> float:
         """A number from 0 up to, and not including, 1."""
-        return _chance()
+        return _random.random()
 
     def fresh_id(self) -> str:
         """Twenty hexadecimal digits, time first, so that ids of one process sort roughly by age."""
