@@ -178,6 +178,7 @@ async def test_a_stop_in_the_owners_process_holds_although_the_store_cannot_be_r
 
 
 @pytest.mark.parametrize("fault", ["fails", "hangs"])
+@pytest.mark.real_time
 async def test_an_agents_stop_of_its_child_holds_although_the_store_does_not_answer(place: Place, fault: str) -> None:
     """That it is an agent's is known here: the store is not asked before the gate is shut."""
     work, replies = Tool(effect="read"), list[Reply]()

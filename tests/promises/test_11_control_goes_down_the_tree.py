@@ -514,6 +514,7 @@ def _control(mc: Midcourse) -> Control:
 
 
 @pytest.mark.parametrize("stop", ["pause", "cancel"])
+@pytest.mark.real_time
 async def test_children_are_stopped_while_the_search_for_others_hangs(place: Place, stop: str) -> None:
     """Those that had ended and work again have to be looked up in the store; the others are known."""
     tool = Tool(holds=True)
