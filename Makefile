@@ -54,7 +54,7 @@ collected: $(READY)
 	@said=$$(PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only -qq $(TESTS) 2>&1) || { echo "$$said"; exit 1; }
 
 thorough: tools $(CONSOLE) collected ## every test, those too that `make test` only samples, and ten times the examples
-	MIDCOURSE_PROPERTY_EXAMPLES=500 $(BIN)/pytest -n 3 --dist worksteal --timeout 900 $(PYTEST) $(TESTS)
+	MIDCOURSE_PROPERTY_EXAMPLES=500 MIDCOURSE_SCHEMA_EXAMPLES=40 $(BIN)/pytest -n 3 --dist worksteal --timeout 900 $(PYTEST) $(TESTS)
 
 browser: tools $(CONSOLE) $(READY) ## every browser test: all pages and states, which `make test` samples
 	$(BIN)/pytest -n 2 $(PYTEST) tests/console tests/browser

@@ -1,11 +1,12 @@
 """Lets pytest explain the asserts of the suites it runs here, and says how many examples properties take."""
 
+import asyncio
 import functools
 import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -16,7 +17,7 @@ pytest.register_assert_rewrite("midcourse.testing")
 
 settings.register_profile(
     "midcourse",
-    # As many as fit into a quarter of an hour with all the rest: MIDCOURSE_PROPERTY_EXAMPLES=1000 for a longer run.
+    # As many as fit into a run with all the rest. `make thorough` takes ten times as many, of every property.
     max_examples=int(os.environ.get("MIDCOURSE_PROPERTY_EXAMPLES", "50")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -37,6 +38,24 @@ agents.refuse_namesake = _tolerate
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Of a run in the background of a script. What a test starts would not hear Ctrl-C either.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Give a test that is marked ``fake_time`` a clock that jumps to the next deadline when nothing is left to do."""
+    from tests import fake_time  # not before pytest knows what it may rewrite
+
+    marks = [item.get_closest_marker(name) is not None for name in ("fake_time", "real_time")]
+    return {"loop": fake_time.new_loop if marks == [True, False] else asyncio.new_event_loop}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_programs() -> Iterator[None]:
+    """Programs that tests start need not import everything anew."""
+    from tests import forked_programs
+
+    uninstall = forked_programs.install()
+    yield
+    uninstall()
 
 
 def pytest_collection_finish() -> None:

@@ -201,7 +201,7 @@ def spoiled(value: Any, chance: st.DataObject) -> Any:
 
 
 @pytest.mark.parametrize("name", ["runs.jsonl", "claude-code.jsonl", "spans.jsonl", "trace.json"])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(chance=st.data())
 def test_whatever_stands_in_a_file_it_is_read_or_told_of(tmp_path: Path, name: str, chance: st.DataObject) -> None:
     text = (DATA / name).read_text(encoding="utf-8")

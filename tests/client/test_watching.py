@@ -263,7 +263,7 @@ def torn(draw: st.DrawFn) -> Sequence[bytes]:
     return [content[start:end] for start, end in zip([0, *cuts], [*cuts, len(content)], strict=True)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(torn())
 def test_wherever_the_bytes_are_torn_apart_the_events_are_the_same(pieces: Sequence[bytes]) -> None:
     async def play() -> None:

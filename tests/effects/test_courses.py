@@ -4,6 +4,8 @@ import asyncio
 import threading
 from collections.abc import Mapping
 
+import pytest
+
 import midcourse
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId
@@ -20,6 +22,8 @@ from tests.promises.harness import (
     until_status,
     until_true,
 )
+
+pytestmark = pytest.mark.fake_time
 
 
 class World:
@@ -130,6 +134,7 @@ async def test_what_an_aborted_attempt_may_have_done_is_not_forgotten_when_the_n
         assert types(await history(session)).count("step.aborted") == 2
 
 
+@pytest.mark.real_time
 async def test_a_redirect_that_comes_when_the_agent_has_just_returned_opens_a_new_turn(place: Place) -> None:
     async def says(run: midcourse.Run) -> str:
         await run.hold(f"lock {len(run.messages)}", let_go_slowly)

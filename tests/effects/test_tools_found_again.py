@@ -265,6 +265,7 @@ async def _ended_without_its_tool(
     return [maker, parent], known.pop("nowhere_at_all:make")
 
 
+@pytest.mark.fake_time
 @pytest.mark.parametrize("spawns", [False, True], ids=["its own", "a child's"])
 async def test_an_undo_of_an_ended_session_waits_for_its_tool_and_says_which(
     place: Place, known: dict[str, Any], *, spawns: bool
@@ -293,6 +294,7 @@ async def test_an_undo_of_an_ended_session_waits_for_its_tool_and_says_which(
         assert (await session.state()).needs == ()
 
 
+@pytest.mark.fake_time
 @pytest.mark.parametrize("spawns", [False, True], ids=["its own", "a child's"])
 async def test_an_operator_may_give_up_an_undo_that_waits_for_a_tool(
     place: Place, known: dict[str, Any], *, spawns: bool

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from midcourse.core import events as ev
@@ -166,7 +166,6 @@ def test_a_call_names_twenty_resources_at_most_and_none_that_is_endless() -> Non
     assert resources_in('{"path": "' + "a" * 301 + '"}') == ()
 
 
-@settings(max_examples=200)
 @given(st.lists(st.tuples(any_event, st.floats(-1e9, 1e12)), max_size=40))
 def test_no_journal_crashes_a_reader_or_what_watches_it(records: list[tuple[ev.AnyEvent, float]]) -> None:
     reader, oversight = JournalReader(), RunMonitor(STANDARD)

@@ -8,28 +8,13 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 import midcourse
-from midcourse.clock import SystemClock
+from tests.checkpoints.programs import Skipping
 from tests.policy.runs import GOAL
 
 WATCHED: Final = midcourse.Terms(policy="standard")
 ON_A_BUDGET: Final = midcourse.Terms(policy="standard", budget=1.0)
 VAGUE: Final = "fix it"
 CLEAR: Final = GOAL
-
-
-class Skipping(SystemClock):
-    """The real clock, some time later."""
-
-    def __init__(self) -> None:
-        self.skipped = 0.0
-
-    def now(self) -> float:
-        """Seconds since 1970."""
-        return super().now() + self.skipped
-
-    def monotonic(self) -> float:
-        """Seconds that never go back."""
-        return super().monotonic() + self.skipped
 
 
 class World:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -330,7 +330,6 @@ class Dial:
 # ---- nothing crashes it
 
 
-@settings(max_examples=300)
 @given(
     policy=policies,
     stream=st.lists(acts | stepped_in, max_size=80),

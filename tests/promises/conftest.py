@@ -1,5 +1,5 @@
 """Fixtures of the promises."""
 
-from tests.promises.harness import place
+from tests.promises.harness import memory, place
 
-__all__ = ["place"]
+__all__ = ["memory", "place"]

@@ -11,6 +11,7 @@ from midcourse.core.ids import Epoch, Position, SessionId
 from midcourse.errors import MidcourseError, StoreFull
 from midcourse.ports.store import Append, Creation, Erasure, Store
 from midcourse.testing.wrapped_store import WrappedStore
+from tests.fake_time import counted
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ class Faulty(WrappedStore):
     """
 
     def __init__(self, inner: Store) -> None:
-        super().__init__(inner)
+        super().__init__(counted(inner))  # what is held back is not busy: time passes meanwhile
         self.holds: Callable[[str], bool] = lambda _: False
         self.fails: Callable[[str], bool] = lambda _: False
         self.error: Callable[[], MidcourseError] = lambda: StoreFull("No space is left; free some and try again.")

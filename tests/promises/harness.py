@@ -22,7 +22,9 @@ from midcourse.runtime.tools import declared_tool, register
 from midcourse.stores.sqlite import SqliteStore
 from midcourse.stores.sqlite.memory import MemoryStore, SharedMemory
 from midcourse.testing import FakeClock
+from midcourse.testing.wrapped_store import WrappedStore
 from midcourse.wiring import open_control
+from tests.fake_time import running_clock
 
 T = TypeVar("T")
 Kind = Literal["memory", "sqlite"]
@@ -87,9 +89,10 @@ class Place:
         clock: FakeClock | None = None,
     ) -> AsyncGenerator[Midcourse]:
         """A program that has ``agents`` and opens the store."""
+        clock = clock or running_clock()
         opens = store or await self.store()
         control = await open_control(
-            opens if clock is None else clock.counted(opens),
+            opens if clock is None or isinstance(opens, WrappedStore) else clock.counted(opens),
             clock=clock,
             durability="process",
             drives=drive,

@@ -16,6 +16,7 @@ from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.faults import Faulty, Hanging
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
 
+pytestmark = pytest.mark.fake_time
 T = TypeVar("T")
 
 
@@ -177,6 +178,7 @@ async def test_a_stop_in_the_owners_process_holds_although_the_store_cannot_be_r
 
 
 @pytest.mark.parametrize("fault", ["fails", "hangs"])
+@pytest.mark.real_time
 async def test_an_agents_stop_of_its_child_holds_although_the_store_does_not_answer(place: Place, fault: str) -> None:
     """That it is an agent's is known here: the store is not asked before the gate is shut."""
     work, replies = Tool(effect="read"), list[Reply]()
@@ -413,7 +415,7 @@ async def test_a_stream_whose_segments_cannot_be_written_stops_speaking(place: P
         while True:
             said += 1
             yield "word "
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
 
     one = resumable(lambda run: run.stream("write", model))
     store = Faulty(await place.store())

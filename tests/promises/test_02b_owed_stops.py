@@ -15,6 +15,7 @@ from midcourse.ports.store import Owned
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, silence, turns, types, until_status, until_true
 
+pytestmark = pytest.mark.fake_time
 STOPS = ("session.pause_requested", "session.cancel_requested")
 
 
@@ -205,6 +206,7 @@ async def test_a_stop_sent_while_the_session_is_being_taken_again_keeps_its_gate
 
 @pytest.mark.parametrize("stop", ["pause", "cancel"])
 @pytest.mark.parametrize("fault", ["fails", "hangs"])
+@pytest.mark.real_time
 async def test_a_stop_of_a_parent_that_is_not_written_stops_its_children_here_too(
     place: Place, stop: str, fault: str
 ) -> None:
@@ -239,6 +241,7 @@ async def test_a_stop_of_a_parent_that_is_not_written_stops_its_children_here_to
         assert len(tool.begun) == begun
 
 
+@pytest.mark.real_time
 async def test_no_stop_is_durable_after_the_log_of_the_file_was_removed(tmp_path: Path) -> None:
     """What is written then goes into a file without a name: the answer says so, and the session begins nothing."""
     place, tool = Place("sqlite", tmp_path), Tool(holds=True)
@@ -265,6 +268,7 @@ sys.stdin.readline()
 
 
 @pytest.mark.parametrize("stop", ["pause", "cancel"])
+@pytest.mark.real_time
 async def test_a_stop_is_answered_while_another_program_holds_the_lock_of_the_file(tmp_path: Path, stop: str) -> None:
     """The answer says what is known by then; the stop is written when the lock is free."""
     place, first, second = Place("sqlite", tmp_path), Tool(holds=True), Tool()

@@ -302,7 +302,7 @@ async def _gone_on_with(place: Place) -> str | None:
 Flips = list[tuple[float, int]]
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     flips=st.lists(
         st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)),

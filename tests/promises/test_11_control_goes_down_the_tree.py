@@ -21,6 +21,8 @@ from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.faults import Faulty, Hanging
 from tests.promises.harness import Place, Tool, history, resumable, silence, types, until, until_status
 
+pytestmark = pytest.mark.fake_time
+
 
 def _family(tool: Tool, *, goals: tuple[str, ...] = ("one",)) -> tuple[midcourse.Agent[Any], midcourse.Agent[Any]]:
     async def child(run: midcourse.Run) -> object:
@@ -537,6 +539,7 @@ def _control(mc: Midcourse) -> Control:
 
 
 @pytest.mark.parametrize("stop", ["pause", "cancel"])
+@pytest.mark.real_time
 async def test_children_are_stopped_while_the_search_for_others_hangs(place: Place, stop: str) -> None:
     """Those that had ended and work again have to be looked up in the store; the others are known."""
     tool = Tool(holds=True)

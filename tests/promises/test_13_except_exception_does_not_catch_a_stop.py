@@ -10,6 +10,7 @@ from midcourse.errors import InterruptRequested
 from midcourse.runtime.settings import Settings
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until, until_status, until_true
 
+pytestmark = pytest.mark.fake_time
 SHORT = Settings(poll=0.05, unreachable_after=30.0, cleanup=0.2, park_after=0.0)
 """Little patience with cleanup, and a paused agent is taken out of memory at once."""
 

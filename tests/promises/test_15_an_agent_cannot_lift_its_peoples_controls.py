@@ -341,10 +341,10 @@ async def _credentials(host: httpx2.AsyncClient, agent: str) -> dict[str, dict[s
 
 @pytest.mark.parametrize("said", SAID)
 @pytest.mark.parametrize("whose", ["its own", "its parent's", "its child's", "a stranger's"])
-async def test_no_credential_of_it_lifts_a_control_over_http(place: Place, said: str, whose: str) -> None:
+async def test_no_credential_of_it_lifts_a_control_over_http(memory: Place, said: str, whose: str) -> None:
     """Every address that sends a command, or gets round one × everything that an agent can hold."""
     assert REQUESTS.keys() == RIGHTS.keys()
-    with served(place, PARENT, ASKER) as server:
+    with served(memory, PARENT, ASKER) as server:
         async with server.client() as host, httpx2.AsyncClient(base_url=f"{server.url}/api/v1", timeout=30) as anybody:
             session, agent = await _family(host, whose)
             await _say(host, server, session, said)

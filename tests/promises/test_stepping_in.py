@@ -35,7 +35,8 @@ from midcourse.runtime.command_inbox import CommandInbox
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.supervisor import Supervisor
 from midcourse.runtime.tools import declared_tool, register
-from tests.policy.agents import Skipping, think
+from tests.checkpoints.programs import Skipping
+from tests.policy.agents import think
 from tests.policy.runs import GOAL
 from tests.policy.watched_programs import a_while, interventions, levels, no_drift, of_type, opened, under
 from tests.promises.faults import Faulty
@@ -757,7 +758,7 @@ async def test_a_session_keeps_the_version_it_began_with_whatever_is_saved_since
     script, later = Script("mine"), Script("mine", name="later")
     store = await place.store()
     await save(store, replace(STANDARD, name="mine", extends="standard"))
-    async with opened(place, script.agent, later.agent, clock=script.clock, store=store) as mc:
+    async with opened(place, script.agent, later.agent, clock=script.clock, store=store, grace=0.1) as mc:
         session = await script.started(mc)
         assert (await session.state()).terms.policy == "mine@1"
         stricter = replace(
@@ -876,7 +877,7 @@ async def test_the_sixth_interruption_of_a_person_in_an_hour_is_only_told_and_a_
 
     may_end = asyncio.Event()
     agent, script = under(locked, name="locked"), Script(name="script")
-    async with opened(place, agent, script.agent, clock=script.clock) as mc:
+    async with opened(place, agent, script.agent, clock=script.clock, grace=0.1) as mc:
         for number in range(6):
             session = await mc.start(agent, GOAL, by="ada")
             await until(session, "intervention.made")

@@ -161,7 +161,7 @@ class Agents(RuleBasedStateMachine):
 
 
 TestAgents = Agents.TestCase
-TestAgents.settings = settings(max_examples=300, stateful_step_count=15)
+TestAgents.settings = settings(stateful_step_count=15)
 
 
 def test_every_command_is_on_the_agents_list() -> None:

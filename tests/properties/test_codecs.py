@@ -33,7 +33,6 @@ def test_a_record_of_every_type_is_read_back_as_it_was_written(
     assert encode_record(decode_record(content)) == content
 
 
-@settings(max_examples=150)
 @given(event=any_event, at=times, data=st.data())
 def test_a_record_with_a_changed_byte_is_damaged_or_another_record_and_nothing_else(
     event: ev.AnyEvent, at: float, data: st.DataObject
@@ -48,7 +47,6 @@ def test_a_record_with_a_changed_byte_is_damaged_or_another_record_and_nothing_e
     assert isinstance(record, Record)
 
 
-@settings(max_examples=200)
 @given(value=json_values, limit=st.integers(0, 60))
 def test_a_value_comes_back_from_the_journal_or_from_its_blob(value: object, limit: int) -> None:
     content = encode(value, what="it")
@@ -71,7 +69,6 @@ def shuffled(value: object, data: st.DataObject) -> object:
     return value
 
 
-@settings(max_examples=150)
 @given(value=json_values, data=st.data())
 def test_the_spelling_of_arguments_does_not_depend_on_order_guise_or_a_way_through_the_journal(
     value: object, data: st.DataObject
@@ -97,7 +94,6 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=200)
 @given(one=anything)
 def test_whatever_the_arguments_are_they_have_one_spelling_and_a_preview(one: object) -> None:
     assert canonical(one) == canonical(one)
@@ -105,7 +101,6 @@ def test_whatever_the_arguments_are_they_have_one_spelling_and_a_preview(one: ob
     assert len(preview(canonical({"password": one, "x": [one]}))) <= 400
 
 
-@settings(max_examples=100)
 @given(secret=st.text("abcdefgh123", min_size=8, max_size=20), value=json_values, nested=st.booleans())
 def test_a_secret_under_a_telling_name_never_shows(secret: str, value: object, nested: bool) -> None:
     marked = f"zz{secret}zz"
@@ -114,7 +109,6 @@ def test_a_secret_under_a_telling_name_never_shows(secret: str, value: object, n
     assert marked not in preview(canonical({"kwargs": [inner]} if nested else inner))
 
 
-@settings(max_examples=150)
 @given(command=any_command)
 def test_a_command_is_read_back_as_it_was_put(command: cmd.AnyCommand) -> None:
     cmd.check_command(command)
@@ -122,7 +116,6 @@ def test_a_command_is_read_back_as_it_was_put(command: cmd.AnyCommand) -> None:
     assert cmd.decode_command(cmd.encode_command(command)) == command
 
 
-@settings(max_examples=100)
 @given(story=stories())
 def test_a_snapshot_is_read_back_as_it_was_written(story: Story) -> None:
     snapshot = story.fold.snapshot()

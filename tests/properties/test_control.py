@@ -433,4 +433,4 @@ def test_no_event_is_both_a_transition_to_and_a_resident_of_the_same_status() ->
 
 
 TestControl = Control.TestCase
-TestControl.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestControl.settings = settings(stateful_step_count=60)

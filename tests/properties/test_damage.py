@@ -39,7 +39,6 @@ def test_each_byte_of_each_row_is_guarded(story: Story, mask: int) -> None:
                 fold(SESSION, before, [row])
 
 
-@settings(max_examples=100)
 @given(story=stories(), data=st.data())
 def test_a_changed_byte_anywhere_is_noticed(story: Story, data: st.DataObject) -> None:
     number = data.draw(st.integers(0, len(story.rows) - 1))
@@ -100,7 +99,6 @@ def test_rows_that_are_missing_moved_or_cut_are_noticed(harm: str, story: Story,
     assert_noticed(story, rows)
 
 
-@settings(max_examples=60)
 @given(story=stories(min_size=5), data=st.data())
 def test_damage_after_a_snapshot_is_noticed_too(story: Story, data: st.DataObject) -> None:
     number = data.draw(st.integers(1, len(story.rows)))
@@ -115,7 +113,6 @@ def test_damage_after_a_snapshot_is_noticed_too(story: Story, data: st.DataObjec
         fold(SESSION, snapshot, rest)
 
 
-@settings(max_examples=60)
 @given(one=stories(min_size=5), other=stories(min_size=5), data=st.data())
 def test_a_snapshot_of_another_history_is_noticed_by_the_rows_that_follow(
     one: Story, other: Story, data: st.DataObject

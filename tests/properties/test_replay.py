@@ -23,7 +23,6 @@ def assert_same(state: Fold, live: Fold) -> None:
     assert list(state.log.asks) == list(live.log.asks)
 
 
-@settings(max_examples=120)
 @given(story=stories())
 def test_the_journal_alone_gives_the_live_session_back(story: Story) -> None:
     ends = (story.session.position, story.fold.digest)
@@ -40,7 +39,6 @@ def test_every_snapshot_and_what_follows_it_gives_the_live_session_back(story: S
         assert_same(fold(SESSION, decode_snapshot(content), story.rows[number:]), story.fold)
 
 
-@settings(max_examples=60)
 @given(story=stories(min_size=2), data=st.data())
 def test_a_session_that_was_folded_again_goes_on_as_if_it_had_never_been_away(
     story: Story, data: st.DataObject
@@ -54,7 +52,6 @@ def test_a_session_that_was_folded_again_goes_on_as_if_it_had_never_been_away(
     assert_same(again.fold, story.fold)
 
 
-@settings(max_examples=80)
 @given(story=stories())
 def test_a_receipt_claims_nothing_that_the_journal_does_not_say(story: Story) -> None:
     ledger = ledger_of(story)
@@ -73,7 +70,6 @@ def test_a_receipt_claims_nothing_that_the_journal_does_not_say(story: Story) ->
                 assert entry.call.key not in undone
 
 
-@settings(max_examples=80)
 @given(story=stories())
 def test_a_receipt_and_the_session_tell_the_same_of_every_open_call(story: Story) -> None:
     ledger = ledger_of(story)
@@ -94,7 +90,6 @@ def ledger_of(story: Story) -> EffectLedger:
     return ledger
 
 
-@settings(max_examples=60)
 @given(story=stories())
 def test_a_finished_step_keeps_its_first_result(story: Story) -> None:
     results: dict[StepId, bytes] = {}

@@ -131,7 +131,7 @@ ADDRESSES = st.tuples(
 """Addresses of which few are any. No request is made: their hosts lead nowhere."""
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(url=ADDRESSES | st.text(max_size=40))
 async def test_any_text_is_an_address_or_refused_with_a_code_and_kept_by_an_older_version_hurts_nobody(
     monkeypatch: pytest.MonkeyPatch, url: str

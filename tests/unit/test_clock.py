@@ -16,3 +16,11 @@ def test_the_clock_leaves_the_programs_generator_alone() -> None:
     before = random.getstate()
     assert 0 <= SystemClock().random() < 1
     assert random.getstate() == before
+
+
+def test_a_clock_that_a_program_builds_on_this_one_needs_not_begin_it() -> None:
+    class Later(SystemClock):
+        def __init__(self) -> None:
+            self.skipped = 60.0
+
+    assert 0 <= Later().random() < 1

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any, cast
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
@@ -122,7 +122,6 @@ def _changed(value: Any, how: tuple[str, Any]) -> Any:
             return what
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(step, max_size=25))
 def test_whatever_happens_to_a_thread_each_checkpoint_loads_what_was_put(steps: list[tuple[str, Any]]) -> None:
     asyncio.run(_live(steps))

@@ -21,8 +21,15 @@ FAILURES: dict[str, tuple[Sequence[Piece], tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("after", ["resume", "redirect"])
-@pytest.mark.parametrize("case", FAILURES)
+# Each failure with one way to go on; with the other in `make thorough`.
+GOING_ON = [
+    pytest.param(case, after, marks=() if number % 2 == way else pytest.mark.thorough)
+    for number, case in enumerate(FAILURES)
+    for way, after in enumerate(("resume", "redirect"))
+]
+
+
+@pytest.mark.parametrize(("case", "after"), GOING_ON)
 async def test_a_request_that_fails_ends_the_session_with_a_sentence_and_can_be_tried_again(
     stage: Stage, case: str, after: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ async def test_a_function_of_ones_own_begins_again(place: Place) -> None:
     assert set(heard) == {1}
 
 
+@pytest.mark.thorough
 async def test_the_real_local_model_goes_on_with_its_own_words(place: Place) -> None:
     async with LocalModel() as local:
         model = OpenAIChatModel(local.name, provider=OpenAIProvider(base_url=local.base_url, api_key="none"))

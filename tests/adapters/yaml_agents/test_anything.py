@@ -104,7 +104,7 @@ def _load(file: Path, text: str) -> None:
         assert all(agent.mode == "state" and agent.name for agent in found)
 
 
-BUSY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+BUSY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @BUSY

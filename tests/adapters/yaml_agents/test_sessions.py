@@ -266,6 +266,7 @@ async def test_the_model_of_all_agents_may_be_a_script(
         assert await (await mc.start(agent, "be brief")).result(20) == "Yes."
 
 
+@pytest.mark.thorough
 async def test_a_model_that_runs_here_answers(write: Write, place: Place) -> None:
     """A small one, and for real."""
     agent = one(write("spec: {type: chat_model_agent, model: local, settings: {max_tokens: 8, temperature: 0}}"))

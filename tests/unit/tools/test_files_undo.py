@@ -300,9 +300,7 @@ DOINGS = st.lists(
 )
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(doings=DOINGS)
 def test_any_calls_undone_newest_first_leave_the_tree_as_it_was(
     doings: list[tuple[object, ...]], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from midcourse.core.codec import GENESIS, Blob, chain, check_blob, digest_of
 from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
@@ -44,7 +44,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@settings(max_examples=150, deadline=None)
 @given(CHANGES)
 def test_damage_is_never_followed(whole: Path, changes: list[tuple[int, int]]) -> None:
     with spoiled(whole, changes) as path:

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from midcourse.errors import MidcourseError
 from midcourse.stores.sqlite import SqliteStore
@@ -28,7 +28,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@settings(max_examples=100, deadline=None)
 @given(CHANGES)
 def test_damage_on_a_shelf_is_never_followed(whole: Path, changes: list[tuple[int, int]]) -> None:
     with spoiled(whole, changes) as path:
