@@ -10,7 +10,7 @@ import pytest
 
 import midcourse
 from midcourse.core.ids import CommandId, SessionId
-from midcourse.runtime.audit_log import read_audit
+from midcourse.ports.audit_log import read_audit
 from tests.control.remote import Remote, RemoteRefused
 from tests.promises import damage
 from tests.promises.harness import KINDS, Kind, Place, resumable, until_status

@@ -282,7 +282,7 @@ async def _say(host: httpx2.AsyncClient, server: Any, session: str, said: str) -
                 await post("redirect", text="in French", level="goal")
         case "a policy's stop":
             stop = cmd.Intervene(id=CommandId("policy"), by="policy:standard@1", decision=STOP)
-            store = server.server.control.worker.store
+            store = server.server.local.worker.store
             await store.put(SessionId(session), stop.id, cmd.encode_command(stop), 1.0)
             await until_shown(host, session, "paused")
         case "a halt":
@@ -330,8 +330,8 @@ async def test_no_credential_of_it_lifts_a_control_over_http(place: Place, said:
             async def state() -> Session:
                 found = await host.get(f"/sessions/{session}/inspect")
                 assert found.status_code == 200
-                assert server.server.control is not None
-                return await server.server.control.session(SessionId(session))
+                assert server.server.local is not None
+                return await server.server.local.state(SessionId(session))
 
             async with _credentials(host, session) as credentials:
                 tokens = len((await host.get("/tokens")).json()["tokens"])

@@ -19,6 +19,7 @@ from midcourse import Midcourse, MidcourseError, Refused, Reply, Scope, SessionH
 from midcourse.core.events import Recorded, decode_record
 from midcourse.core.ids import Position
 from midcourse.core.session import ENDED, Session
+from midcourse.handle import LocalTransport
 from midcourse.projections.checkpoints import Unconfigured
 from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
@@ -85,7 +86,7 @@ class Node(Process):
         except MidcourseError:  # the disk is full: somebody starts it again
             self.kill()
             return
-        self.midcourse, self.worker = Midcourse(control), worker
+        self.midcourse, self.worker = Midcourse(LocalTransport(control)), worker
 
     async def leave(self, grace: float, *, twice: bool) -> None:
         """What SIGTERM does. It waits for calls that cannot be aborted, unless it comes ``twice``."""

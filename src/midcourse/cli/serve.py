@@ -226,7 +226,7 @@ def _serve(
     traces: Literal["none", "plain", "content"],
     keep_for: float | None,
 ) -> None:
-    from midcourse.runtime.settings import Settings
+    from midcourse import Settings
     from midcourse.server import CallerLimits, Server
     from midcourse.server.agent_loader import load_agents_of
     from midcourse.server.console_files import BUILT

@@ -17,8 +17,10 @@ from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
 from midcourse.core.tenants import MARK, in_tenant, tenant_of
 from midcourse.errors import AccessDenied, InvalidInput, MidcourseError, Refused, SessionNotFound
+from midcourse.handle import LocalTransport, Sessions
+from midcourse.ports.clock import Clock
 from midcourse.ports.sender import AGENT_HEADER, agent_here, has_session
-from midcourse.runtime.control import Control
+from midcourse.ports.store import Store
 from midcourse.server.auth import access_of, check_role
 from midcourse.server.conventions import address_in
 from midcourse.server.fleet_changes import FleetBoard
@@ -122,9 +124,24 @@ class Caller:
         return SessionId(session_id) if self.tenant is None else in_tenant(self.tenant, session_id)
 
     @property
-    def control(self) -> Control:
-        """The controls over the store."""
-        return cast("Control", self._request.app.state.control)
+    def local(self) -> LocalTransport:
+        """The open store, for the caller's role."""
+        return local_of(self._request).for_role(self.role)
+
+    @property
+    def store(self) -> Store:
+        """The store with the sessions."""
+        return local_of(self._request).store
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the store."""
+        return local_of(self._request).clock
+
+    @property
+    def sessions(self) -> Sessions:
+        """What the caller may do with many sessions."""
+        return Sessions(self.local)
 
     @property
     def streams(self) -> Streams:
@@ -163,7 +180,7 @@ class Caller:
     def command_id(self) -> CommandId:
         """The id of the caller's command: its Idempotency-Key, so that a retry is the same command, or a fresh one."""
         if self.key is None:
-            return CommandId(f"cmd_{self.control.worker.clock.fresh_id()}")
+            return CommandId(f"cmd_{self.clock.fresh_id()}")
         name = f"{self.principal.full_name}:{self.key}"
         if len(name) > ID_LIMIT:
             name = f"{self.principal.full_name}:{hashlib.blake2b(self.key.encode(), digest_size=20).hexdigest()}"
@@ -182,7 +199,7 @@ class Caller:
     def derived_session_id(self) -> SessionId:
         """The id of a session that the caller creates: made of its Idempotency-Key, else fresh."""
         if self.key is None:
-            return self.own_id(f"sess_{self.control.worker.clock.fresh_id()}")
+            return self.own_id(f"sess_{self.clock.fresh_id()}")
         return self.own_id(f"sess_{self.key_digest}")
 
     @property
@@ -208,7 +225,7 @@ class Caller:
             role=self.role,
             action=action,
             detail=detail,
-            at=self.control.worker.clock.now(),
+            at=self.clock.now(),
         )
 
     async def session(self, session_id: str) -> Session:
@@ -217,7 +234,7 @@ class Caller:
         Raises:
             SessionNotFound: no such session.
         """
-        return await self.read(self.control.session(SessionId(session_id)))
+        return await self.read(local_of(self._request).state(SessionId(session_id)))
 
     def check_match(self, session: Session | None) -> None:
         """Whether a session is the one that If-Match means; what is not there yet matches nothing.
@@ -239,7 +256,7 @@ class Caller:
 
     async def session_at(self, session_id: str, position: int) -> Session:
         """A session as it was at a position."""
-        return (await self.read(self.control.inspect(SessionId(session_id), position))).session
+        return (await self.read(self.local.inspect(SessionId(session_id), position))).session
 
     async def read(self, work: Coroutine[Any, Any, T]) -> T:
         """Something that folds a journal, or shows one, however long it is, and holds nobody else's request up."""
@@ -247,10 +264,15 @@ class Caller:
 
     async def send(self, session_id: str, command: AnyCommand, *, wait: float, until: Level = "decided") -> Reply:
         """Send a command and answer once ``until`` is reached, or after ``wait`` seconds with what is known by then."""
-        reply = await self.control.send(SessionId(session_id), command, until=until, wait=wait)
+        reply = await self.local.send(SessionId(session_id), command, until=until, wait=wait)
         facts = {"session": session_id, "by": self.principal.by, "reached": reply.level, "status": reply.status}
         log.info("%s of session %s", verb(command), session_id, extra=facts)
         return reply
+
+
+def local_of(request: Request) -> LocalTransport:
+    """Return the store of the server that a request came to."""
+    return cast("LocalTransport", request.app.state.local)
 
 
 def _unquoted(tag: str | None) -> str:
@@ -297,8 +319,7 @@ async def _as_sent(request: Request, principal: Principal) -> Principal:
     if not named:
         return principal
     agent = SessionId(named)
-    store = cast("Control", request.app.state.control).worker.store
-    return principal.as_agent_of(agent) if await has_session(store, agent) else principal
+    return principal.as_agent_of(agent) if await has_session(local_of(request).store, agent) else principal
 
 
 def _check_path(request: Request, principal: Principal) -> None:

@@ -22,7 +22,6 @@ from midcourse.core.to_json import to_json
 from midcourse.policy.restraint import Batch
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head
-from midcourse.runtime.agents import Agent
 from midcourse.server.logins import Login, described
 from midcourse.server.tokens import KeptToken, Principal
 
@@ -137,21 +136,6 @@ def switch_view(report: SwitchReport, *, whole: bool = True) -> dict[str, Any]:
 def batch_view(batch: Batch) -> dict[str, Any]:
     """Alarms that a person is told of at once."""
     return to_json(batch)
-
-
-def agent_view(agent: Agent[object]) -> dict[str, Any]:
-    """An agent that can be started."""
-    return {
-        "name": agent.name,
-        "description": agent.description,
-        "goals": list(agent.goals),
-        "version": agent.version,
-        "mode": agent.mode,
-        "resumable": agent.resumable,
-        "origin": agent.origin,
-        "asks": agent.asks,
-        "terms": to_json(agent.terms),
-    }
 
 
 def audit_view(entries: Sequence[Audited]) -> list[dict[str, Any]]:

@@ -1,24 +1,18 @@
 """What a server's answers hold, read into the same values that an open store gives."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from midcourse.core.audit import Audited, AuditEntry
-from midcourse.core.bulk import BulkOutcome
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Recorded, decode_record
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.inspection import Inspection, StepView
-from midcourse.core.interventions import Intervention, LabelledAlarm
+from midcourse.core.interventions import Intervention
 from midcourse.core.receipt import Receipt
 from midcourse.core.session import Session
-from midcourse.core.terms import Terms
-from midcourse.policy.artifacts import Artifact
-from midcourse.policy.restraint import Batch
 from midcourse.ports.bus import Delta
-from midcourse.ports.store import Head
 
 
 class WireEvent(msgspec.Struct):
@@ -40,74 +34,10 @@ class WireDelta(msgspec.Struct):
     text: str
 
 
-class WireHeads(msgspec.Struct):
-    """A page of sessions."""
-
-    sessions: list[dict[str, Any]]
-    next: str | None = None
-
-
-class WireBulk(msgspec.Struct):
-    """What became of many sessions."""
-
-    outcomes: list[BulkOutcome]
-
-
-class WireAudit(msgspec.Struct):
-    """A page of the audit log."""
-
-    entries: list[dict[str, Any]]
-    next: int | None = None
-
-
 class WireInterventions(msgspec.Struct):
     """The interventions of one session."""
 
     interventions: list[Intervention]
-
-
-class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that a server runs. ``goals`` are examples of what to ask of it, the plainest first."""
-
-    name: str
-    version: str
-    mode: str
-    resumable: bool
-    origin: str
-    asks: bool
-    terms: Terms
-    description: str = ""
-    goals: tuple[str, ...] = ()
-
-
-class WireAgents(msgspec.Struct):
-    """The agents of a server."""
-
-    agents: list[KnownAgent]
-
-
-class WireAlarms(msgspec.Struct):
-    """Interventions over many sessions."""
-
-    interventions: list[LabelledAlarm]
-
-
-class WireArtifacts(msgspec.Struct):
-    """What agents made."""
-
-    artifacts: list[Artifact]
-
-
-class WireBatches(msgspec.Struct):
-    """Alarms as people are told of them."""
-
-    batches: list[Batch]
-
-
-class WireLogin(msgspec.Struct):
-    """A login code, as the link that lets a browser in."""
-
-    link: str
 
 
 class WireResult(msgspec.Struct):
@@ -174,16 +104,6 @@ def event_of(sent: WireEvent) -> Recorded:
 def delta_of(session: SessionId, sent: WireDelta) -> Delta:
     """A preview of streamed text."""
     return Delta(session, sent.step, sent.attempt, sent.offset, sent.text)
-
-
-def heads_of(sent: Iterable[Mapping[str, Any]]) -> list[Head]:
-    """Heads. What only a store needs of them is not sent."""
-    return [msgspec.convert({"digest": "", **head}, Head) for head in sent]
-
-
-def audited_of(sent: Iterable[Mapping[str, Any]]) -> list[Audited]:
-    """Entries of the audit log, which the server has checked."""
-    return [Audited(entry["seq"], msgspec.convert(entry, AuditEntry)) for entry in sent]
 
 
 def inspection_of(content: bytes) -> Inspection:

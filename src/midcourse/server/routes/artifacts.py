@@ -7,9 +7,6 @@ from starlette.responses import Response
 
 from midcourse.core.ids import SessionId
 from midcourse.core.to_json import to_json
-from midcourse.handle import Midcourse
-from midcourse.policy.artifact_shelf import reviewed
-from midcourse.policy.artifacts import check_reviewed
 from midcourse.server import schemas
 from midcourse.server.caller import Sender, Watcher
 from midcourse.server.openapi import answers
@@ -34,7 +31,7 @@ async def list_artifacts(
     whose, named = caller.narrowed(tenant), session and caller.named(session)
 
     async def shown() -> Response:
-        found = await Midcourse(caller.control).artifacts(session=named, due=due, limit=limit, tenant=whose)
+        found = await caller.sessions.artifacts(session=named, due=due, limit=limit, tenant=whose)
         return answer({"artifacts": to_json(found)})
 
     return await caller.read(shown())
@@ -46,9 +43,6 @@ async def list_artifacts(
 )
 async def review_artifact(session_id: SessionPath, caller: Sender, body: schemas.ReviewedArtifact) -> Response:
     """Say that you have looked at an artifact, and what it is: it comes up again later. A session's token may not."""
-    worker, by = caller.control.worker, caller.principal.by
-    await worker.store.head(SessionId(session_id))
-    name, documentation = check_reviewed(body.name, body.documentation)
-    now, role = worker.clock.now(), caller.role
-    done = await reviewed(worker.store, session_id, name, by=by, now=now, documentation=documentation, role=role)
+    await caller.store.head(SessionId(session_id))
+    done = await caller.sessions.reviewed(session_id, body.name, body.documentation, by=caller.principal.by)
     return answer(to_json(done))

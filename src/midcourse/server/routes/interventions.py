@@ -7,7 +7,6 @@ from starlette.responses import Response
 
 from midcourse.core.interventions import LATEST, LONGEST_GATHER, LabelFilter
 from midcourse.core.to_json import to_json
-from midcourse.handle import Midcourse
 from midcourse.server.caller import Reader, Watcher
 from midcourse.server.openapi import answers
 from midcourse.server.routes.path_parameters import SessionPath, TenantQuery
@@ -21,7 +20,7 @@ router = APIRouter(tags=["interventions"])
 )
 async def get_interventions(session_id: SessionPath, caller: Reader) -> Response:
     """What policies, and the agent itself, have stepped in with, oldest first: why, and the arithmetic of it."""
-    handle = await Midcourse(caller.control).get(session_id)
+    handle = await caller.sessions.get(session_id)
 
     async def shown() -> Response:
         return answer({"interventions": [intervention_view(one) for one in await handle.interventions()]})
@@ -35,7 +34,7 @@ async def get_signals(session_id: SessionPath, caller: Reader) -> Response:
 
     Measured from the journal as the session's policy does; of a history at most 200 points, with every extreme.
     """
-    handle = await Midcourse(caller.control).get(session_id)
+    handle = await caller.sessions.get(session_id)
 
     async def shown() -> Response:
         return answer(to_json(await handle.signals()))
@@ -60,7 +59,7 @@ async def list_interventions(
     """Interventions over all sessions, newest first, each with the last label. A new one is listed within a moment."""
 
     async def shown() -> Response:
-        found = await Midcourse(caller.control).interventions(
+        found = await caller.sessions.interventions(
             since=since, agent=agent, label=label, limit=limit, tenant=caller.narrowed(tenant)
         )
         return answer({"interventions": [intervention_view(one) for one in found]})
@@ -89,7 +88,7 @@ async def list_alarms(
     async def shown() -> Response:
         whom = person and caller.person(person)
         whose = caller.narrowed(tenant)
-        found = await Midcourse(caller.control).alarms(whom, gather=gather, limit=limit, tenant=whose)
+        found = await caller.sessions.alarms(whom, gather=gather, limit=limit, tenant=whose)
         return answer({"batches": [batch_view(one) for one in found]})
 
     return await caller.read(shown())

@@ -6,18 +6,16 @@ from typing import Annotated, Final, cast
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from midcourse.core.audit_export import Title
 from midcourse.core.request_checks import check_audit
 from midcourse.core.tenants import tenant_of
+from midcourse.core.to_json import to_json
 from midcourse.errors import AccessDenied, InvalidInput
-from midcourse.runtime.audit_log import audit_filter, audit_page, audit_page_before
-from midcourse.runtime.audit_log import export_audit as exported
 from midcourse.server.auth import Access, credential_of
 from midcourse.server.caller import Administrator, Operator, Reader, Watcher, checks_reach
 from midcourse.server.openapi import Responses, answers
 from midcourse.server.routes.path_parameters import TenantQuery
 from midcourse.server.schemas import NewToken
-from midcourse.server.to_json import agent_view, answer, audit_view, principal_view, token_view
+from midcourse.server.to_json import answer, audit_view, principal_view, token_view
 from midcourse.server.tokens import Once, TokenStore, digest_of, expiry
 
 router = APIRouter(tags=["server"])
@@ -33,8 +31,7 @@ async def me(caller: Reader) -> Response:
 @router.get("/agents", responses=answers("AgentList", 200))
 async def agents(caller: Watcher) -> Response:
     """The agents that can be started here."""
-    known = caller.control.worker.agents
-    return answer({"agents": [agent_view(known[name]) for name in sorted(known)]})
+    return answer({"agents": to_json(await caller.sessions.agents())})
 
 
 AuditSession = Annotated[str | None, Query(max_length=300, description="Those of one session.")]
@@ -70,12 +67,11 @@ async def audit(
     """
     check_audit(after, limit, before)
     named = None if session is None else caller.named(session)
-    wanted = audit_filter(session=named, since=since, tenant=caller.narrowed(tenant))
-    store = caller.control.worker.store
-    entries, more = await caller.read(
-        audit_page(store, after, limit, wanted) if before is None else audit_page_before(store, before, limit, wanted)
+    whose = caller.narrowed(tenant)
+    page = await caller.read(
+        caller.sessions.audit_page(after, before, limit=limit, session=named, since=since, tenant=whose)
     )
-    return answer({"entries": audit_view(entries), "next": more})
+    return answer({"entries": audit_view(page.items), "next": page.next})
 
 
 @router.get("/audit/export", responses=_lines())
@@ -88,13 +84,10 @@ async def export_audit(
     which is enough to see that nothing was changed or left out. The last line says where the log ended; a file without
     one is not whole.
     """
-    worker = caller.control.worker
     named = None if session is None else caller.named(session)
-    title = Title(
-        made_at=worker.clock.now(), by=caller.principal.by, tenant=caller.narrowed(tenant), session=named, since=since
-    )
+    whose, by = caller.narrowed(tenant), caller.principal.by
+    pieces = caller.sessions.audit_export(session=named, since=since, tenant=whose, by=by)
     headers = {"Content-Disposition": 'attachment; filename="midcourse-audit.jsonl"'}
-    pieces = exported(worker.store, title)
     first = [await anext(pieces), await anext(pieces)]  # a store that cannot be read is a problem, not a broken file
 
     async def whole() -> AsyncIterator[bytes]:
@@ -135,7 +128,7 @@ async def add_token(body: NewToken, request: Request, caller: Administrator) -> 
             code="forbidden",
         )
     tenant = body.tenant if caller.tenant is None else caller.tenant
-    expires_at = expiry(body.lifetime, caller.control.worker.clock.now())
+    expires_at = expiry(body.lifetime, caller.clock.now())
     sender = credential_of(request.scope)
     once = Once(caller.key_digest, sender.token or sender.cookie) if caller.key is not None else None
     token = await _tokens(request).add(
