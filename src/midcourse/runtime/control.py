@@ -249,17 +249,19 @@ class Control:
             await self.listen_to_owner(session_id, deltas=False)
             await watcher.wait(min(left, 0.1))
             owned = await worker.must_exist(session_id)
-            session = (await load(worker.store, owned.head)).state.session
+            driver = worker.driver(session_id)
+            if driver is not None:
+                # An agent that outlives its deadline may have been in a step when the stop was decided.
+                running, session = driver.running(), driver.session
+                if session.position > owned.head.position:  # its fold runs ahead of the disk
+                    continue
+            else:
+                session = (await load(worker.store, owned.head)).state.session
+                running = tuple(call for call in running if call.step in session.running) if owned.alive else ()
             status, position, unknown = session.status, session.position, session.lost
             deferred = session.finishing is not None
-            driver = worker.driver(session_id)
-            # An agent that outlives its deadline may have been in a step when the stop was decided: look again.
-            if driver is not None:
-                running = driver.running()
-            elif owned.alive:
-                running = tuple(call for call in running if call.step in session.running)
-            else:  # its process has died: what ran there is unknown, and nobody takes what is halted
-                running, unknown = (), (*session.lost, *session.running)
+            if driver is None and not owned.alive:  # its process has died, and no process takes what is halted
+                unknown = (*unknown, *session.running)
         session = await self.session(session_id) if status in ENDED else None
         return Reply(
             level="decided" if deferred or until == "decided" else _level(status, running),
