@@ -34,7 +34,7 @@ from midcourse.handle.transport import Request
 from midcourse.ports.audit_log import export_audit
 from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
-from midcourse.ports.sender import check_people_send, sender
+from midcourse.ports.sender import agent_here, check_people_send, sender
 from midcourse.ports.shelves import goes_with
 from midcourse.ports.store import Creation, Store
 from midcourse.runtime.control import Control
@@ -78,19 +78,18 @@ class LocalTransport:
         self.control = control
         self.worker: Worker = control.worker
         self.store: Store = control.worker.store
+        self.clock: Clock = control.worker.clock
         self.role: Role = role
+        self._of_role: dict[Role, LocalTransport] = {role: self}
 
     def __str__(self) -> str:
         return "an open store"
 
-    @property
-    def clock(self) -> Clock:
-        """The clock by which callers wait."""
-        return self.worker.clock
-
     def for_role(self, role: Role) -> "LocalTransport":
         """Return the same sessions for a caller of another role."""
-        return LocalTransport(self.control, role)
+        if role not in self._of_role:
+            self._of_role[role] = LocalTransport(self.control, role)
+        return self._of_role[role]
 
     # ---- commands
 
@@ -100,7 +99,9 @@ class LocalTransport:
             session_id, command = addressed(session_id, command)
         if command.role != self.role:
             command = replace(command, role=self.role)
-        return await self.control.send(session_id, signed(command, await sender(self.store)), until=until, wait=wait)
+        if agent_here() is not None:
+            command = signed(command, await sender(self.store))
+        return await self.control.send(session_id, command, until=until, wait=wait)
 
     async def undo(self, session_id: SessionId, command: cmd.Undo, *, wait: float) -> Receipt:
         """Send an undo and return the receipt once it is done, or after ``wait`` seconds."""

@@ -126,17 +126,17 @@ class Caller:
     @property
     def local(self) -> LocalTransport:
         """The open store, for the caller's role."""
-        return local_of(self._request).for_role(self.role)
+        return cast("LocalTransport", self._request.app.state.local).for_role(self.principal.role)
 
     @property
     def store(self) -> Store:
         """The store with the sessions."""
-        return local_of(self._request).store
+        return self.local.store
 
     @property
     def clock(self) -> Clock:
         """The clock of the store."""
-        return local_of(self._request).clock
+        return self.local.clock
 
     @property
     def sessions(self) -> Sessions:
@@ -180,7 +180,7 @@ class Caller:
     def command_id(self) -> CommandId:
         """The id of the caller's command: its Idempotency-Key, so that a retry is the same command, or a fresh one."""
         if self.key is None:
-            return CommandId(f"cmd_{self.clock.fresh_id()}")
+            return CommandId(f"cmd_{self.local.clock.fresh_id()}")
         name = f"{self.principal.full_name}:{self.key}"
         if len(name) > ID_LIMIT:
             name = f"{self.principal.full_name}:{hashlib.blake2b(self.key.encode(), digest_size=20).hexdigest()}"
@@ -191,7 +191,7 @@ class Caller:
         own: dict[str, Any] = {
             "id": self.command_id,
             "by": self.principal.by,
-            "role": self.role,
+            "role": self.principal.role,
             "expects": self.if_match,
         }
         return kind(**{**own, **fields})
@@ -234,7 +234,7 @@ class Caller:
         Raises:
             SessionNotFound: no such session.
         """
-        return await self.read(local_of(self._request).state(SessionId(session_id)))
+        return await self.read(self.local.state(SessionId(session_id)))
 
     def check_match(self, session: Session | None) -> None:
         """Whether a session is the one that If-Match means; what is not there yet matches nothing.
@@ -270,11 +270,6 @@ class Caller:
         return reply
 
 
-def local_of(request: Request) -> LocalTransport:
-    """Return the store of the server that a request came to."""
-    return cast("LocalTransport", request.app.state.local)
-
-
 def _unquoted(tag: str | None) -> str:
     """An entity tag as the session spells it; empty if any will do."""
     bare = (tag or "").strip().removeprefix("W/").strip('"')
@@ -307,9 +302,10 @@ async def _principal(request: Request, needed: Rung, *taken: str, agents: bool) 
         check_role(known, needed)
     if not agents:
         check_no_agent(principal.session, "use this address")
-    _check_path(request, principal)
+    caller = Caller(request, principal)
+    _check_path(request, caller)
     if request.scope.get("endpoint") not in _CHECKED_THERE:
-        Caller(request, principal).check_reach(request.path_params.get("session_id"))
+        caller.check_reach(request.path_params.get("session_id"))
     return principal
 
 
@@ -319,19 +315,19 @@ async def _as_sent(request: Request, principal: Principal) -> Principal:
     if not named:
         return principal
     agent = SessionId(named)
-    return principal.as_agent_of(agent) if await has_session(local_of(request).store, agent) else principal
+    store = cast("LocalTransport", request.app.state.local).store
+    return principal.as_agent_of(agent) if await has_session(store, agent) else principal
 
 
-def _check_path(request: Request, principal: Principal) -> None:
+def _check_path(request: Request, caller: Caller) -> None:
     """The session that the address names, in the caller's tenant: within it, the tenant may be left out.
 
     Raises:
         SessionNotFound: it is another tenant's.
     """
     named: str | None = request.path_params.get("session_id")
-    if named is None:
+    if named is None or caller.tenant is None:
         return
-    caller = Caller(request, principal)
     # Read by the endpoint after this.
     request.path_params["session_id"] = session_id = caller.named(named)
     caller.check_visible(session_id)
