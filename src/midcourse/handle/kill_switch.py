@@ -246,13 +246,13 @@ class KillSwitch(Verbs):
         label = scope.value if scope.kind == "label" else None
         return every_head(self._worker.store, HeadQuery(statuses=_LIVE, agent=agent, label=label, tenant=tenant))
 
-    async def reports(self, *, tenant: str | None = None, limit: int = 20) -> Sequence[SwitchReport]:
+    async def reports(self, *, tenant: str | None = None, limit: int | None = 20) -> Sequence[SwitchReport]:
         """List the switches that concern a tenant (None: all), first those that stand, with the sessions they hold."""
         found = await self._listed(tenant=tenant, limit=limit)
         return [one if isinstance(one, SwitchReport) else await self.report(one.id) for one in found]
 
-    @served("kill-switches", tuple[Switch, ...], within="switches", unsent=_UNSENT)
-    async def _listed(self, *, tenant: str | None, limit: int) -> Sequence[SwitchReport | Switch]:
+    @served("kill-switches", item=Switch, within="switches", unsent=_UNSENT)
+    async def _listed(self, *, tenant: str | None, limit: int | None) -> Sequence[SwitchReport | Switch]:
         """List them; a server does so without their sessions."""
         switches = [*(await self._standing.recent())[::-1], *await self._standing.lifted()]
         found = [one for one in switches if one.scope.concerns(tenant)][:limit]

@@ -68,7 +68,8 @@ def _session_id(content: bytes) -> SessionId:
 def _heads(content: bytes) -> Page[Head]:
     sent = msgspec.json.decode(content)
     # What only a store needs of a head is not sent.
-    return Page([msgspec.convert({"digest": "", **one}, Head) for one in sent["sessions"]], sent.get("next"))
+    heads = [msgspec.convert({"digest": "", **one}, Head) for one in sent["sessions"]]
+    return Page(heads, heads[-1].id if sent["next"] is not None else None)
 
 
 def _entries(content: bytes) -> Page[Audited]:
@@ -103,7 +104,7 @@ def _listing(given: dict[str, Any]) -> dict[str, Any]:
         "search": query.search or None,
         "tenant": query.tenant,
         "limit": min(query.limit, _PAGE),
-        "cursor": query.before,
+        "before": query.before,
     }
 
 
@@ -123,7 +124,7 @@ class Sessions(Verbs):
         """The programs that are notified of what happens."""
         return Webhooks(self._transport)
 
-    @served("agents", Sequence[KnownAgent], within="agents")
+    @served("agents", item=KnownAgent, within="agents")
     async def agents(self) -> Sequence[KnownAgent]:
         """The agents that can be started, by name: what each does, and examples of what to ask of it."""
         known = sorted(self._worker.agents.items())
@@ -301,21 +302,30 @@ class Sessions(Verbs):
         """
         check_audit(after, limit, before)
         found: list[Audited] = []
-        following: int | None = after if before is None else before
-        while following is not None and len(found) < limit:
-            place = (following, None) if before is None else (None, following)
-            left = limit - len(found)
-            page = await self.audit_page(*place, limit=left, session=session, since=since, tenant=tenant)
+        place: int | str | None = after if before is None else before
+        while place is not None and len(found) < limit:
+            # An open store goes on at an entry, a server at its own cursor.
+            cursor, at = (place, before or after) if isinstance(place, str) else (None, place)
+            page = await self.audit_page(
+                at if before is None else None,
+                None if before is None else at,
+                cursor=cursor,
+                limit=limit - len(found),
+                session=session,
+                since=since,
+                tenant=tenant,
+            )
             found = [*found, *page.items] if before is None else [*page.items, *found]
-            following = page.next
+            place = page.next
         return found
 
     @served("audit", sends=lambda given: {**given, "limit": min(given["limit"], _AUDIT_PAGE)}, reads=_entries)
     async def audit_page(
         self,
-        after: int | None,
-        before: int | None,
+        after: int | None = None,
+        before: int | None = None,
         *,
+        cursor: str | None = None,
         limit: int,
         session: str | None = None,
         since: float | None = None,
@@ -338,7 +348,7 @@ class Sessions(Verbs):
         made_at = self._transport.clock.now()
         return self._transport.audit_export(Title(made_at=made_at, by=by, tenant=tenant, session=session, since=since))
 
-    @served("interventions", Sequence[LabelledAlarm], within="interventions", check=check_interventions)
+    @served("interventions", item=LabelledAlarm, within="interventions", check=check_interventions)
     async def interventions(
         self,
         *,
@@ -355,7 +365,7 @@ class Sessions(Verbs):
         store = self._worker.store
         return await interventions_in(store, since=since, agent=agent, label=label, limit=limit, tenant=tenant)
 
-    @served("alarms", Sequence[Batch], within="batches", check=check_alarms)
+    @served("alarms", item=Batch, within="batches", check=check_alarms)
     async def alarms(
         self,
         person: str | None = None,
@@ -374,7 +384,7 @@ class Sessions(Verbs):
         store, now = self._worker.store, self._worker.clock.now()
         return (await alarms_in_batches(store, now, person=person, gather=gather, tenant=tenant))[:limit]
 
-    @served("artifacts", Sequence[Artifact], within="artifacts", check=check_limit)
+    @served("artifacts", item=Artifact, within="artifacts", check=check_limit)
     async def artifacts(
         self, *, session: str | None = None, due: bool = False, limit: int = 100, tenant: str | None = None
     ) -> Sequence[Artifact]:
@@ -398,17 +408,25 @@ class Sessions(Verbs):
         session = check_text(session_id, "session_id")
         return await reviewed(store, session, name, by=by, now=now, documentation=documentation, role=self._role)
 
-    @served("inbox", Inbox)
     async def inbox(self, *, by: str = "local") -> Inbox:
         """What waits for people: asks by deadline with their owners, alarms in batches, and how ``by`` answered lately.
 
         How often a person approved in a row is counted where a server takes the answers.
         """
+        asks = await self._asks()
+        return msgspec.structs.replace(await self._beside_asks(by=by), asks=tuple(asks))
+
+    @served("inbox", item=InboxAsk, within="asks")
+    async def _asks(self) -> Sequence[InboxAsk]:
+        return await self._people.asks()
+
+    @served("inbox", Inbox, sends=lambda _: {"limit": 1})
+    async def _beside_asks(self, *, by: str) -> Inbox:
         row, quick = await self._people.approvals(by)
         store, now = self._worker.store, self._worker.clock.now()
         alarms, artifacts = await waiting_beside_asks(store, now, tenant=None)
         return Inbox(
-            asks=tuple(await self._people.asks()),
+            asks=(),
             alarms=alarms,
             artifacts=artifacts,
             approvals_in_a_row=row,

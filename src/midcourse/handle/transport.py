@@ -32,6 +32,9 @@ class Request(msgspec.Struct, frozen=True):
     """Returns what the answer holds."""
     sends: Callable[[dict[str, Any]], dict[str, Any]]
     """Returns what is sent of the verb's parameters."""
+    item: Any = None
+    """For a list: the type of one, in the field ``within`` of each page."""
+    within: str = ""
     once: str = ""
     """How its Idempotency-Key begins; with one, a request whose connection was lost is sent again."""
     patience: float = 0.0

@@ -46,6 +46,7 @@ def served(
     place: str,
     answer: Any = None,
     *,
+    item: Any = None,
     within: str = "",
     method: Literal["GET", "POST", "PUT", "DELETE"] = "GET",
     once: str = "",
@@ -57,8 +58,9 @@ def served(
 ) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T]]]:
     """Have a server asked for a verb at ``place``, with the verb's parameters, where the transport leads to one.
 
-    The answer, or its field ``within``, is read as the type ``answer``, or by ``reads``. ``check`` gets the parameters
-    that it names, wherever the verb is carried out. The ``unsent`` are for an open store: a server knows its caller.
+    The answer, or its field ``within``, is read as the type ``answer``, or by ``reads``; a list of ``item`` is read
+    page by page, until it is whole or has the verb's ``limit``. ``check`` gets the parameters that it names, wherever
+    the verb is carried out. The ``unsent`` are for an open store: a server knows its caller.
     """
 
     def read(content: bytes) -> Any:
@@ -69,7 +71,7 @@ def served(
     def sent(given: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in sends(given).items() if value is not None and name not in unsent}
 
-    request = Request(method, place, reads or read, sent, once, patience)
+    request = Request(method, place, reads or read, sent, item, within, once, patience)
     checked = frozenset(signature(check).parameters) if check is not None else frozenset[str]()
 
     def declare(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:

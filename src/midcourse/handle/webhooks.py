@@ -48,7 +48,7 @@ class Webhooks(Verbs):
         made = await self._outbox.add(made, role=self._role)
         return webhook_view(made), made.secret
 
-    @served("webhooks", tuple[WebhookView, ...], within="webhooks", unsent=_UNSENT)
+    @served("webhooks", item=WebhookView, within="webhooks", unsent=_UNSENT)
     async def list(self, *, tenant: str | None = None) -> Sequence[WebhookView]:
         """The webhooks, and whether notifications arrive."""
         found = await self._outbox.webhooks(tenant)
@@ -66,7 +66,7 @@ class Webhooks(Verbs):
         found = await self._outbox.webhook(webhook, tenant)
         return delivery_view(await try_out(self._outbox, found, self._worker.clock, by=by, role=self._role, key=key))
 
-    @served("webhooks/{webhook}/deliveries", tuple[DeliveryView, ...], within="deliveries", unsent=_UNSENT)
+    @served("webhooks/{webhook}/deliveries", item=DeliveryView, within="deliveries", unsent=_UNSENT)
     async def deliveries(self, webhook: str, limit: int = 100, *, tenant: str | None = None) -> Sequence[DeliveryView]:
         """The notifications of the last seven days, the newest first."""
         found = await self._outbox.webhook(webhook, tenant)

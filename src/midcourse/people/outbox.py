@@ -179,7 +179,7 @@ class Outbox:
             return False
         return True
 
-    async def deliveries(self, webhook: str, limit: int = 100) -> list[Delivery]:
+    async def deliveries(self, webhook: str, limit: int | None = 100) -> list[Delivery]:
         """What a webhook is and was told lately, the newest first."""
         found: list[Delivery] = []
         for prefix in (DUE, DONE):

@@ -9,7 +9,6 @@ from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Recorded, decode_record
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.inspection import Inspection, StepView
-from midcourse.core.interventions import Intervention
 from midcourse.core.receipt import Receipt
 from midcourse.core.session import Session
 from midcourse.ports.bus import Delta
@@ -32,12 +31,6 @@ class WireDelta(msgspec.Struct):
     attempt: int
     offset: int
     text: str
-
-
-class WireInterventions(msgspec.Struct):
-    """The interventions of one session."""
-
-    interventions: list[Intervention]
 
 
 class WireResult(msgspec.Struct):

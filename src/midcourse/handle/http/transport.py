@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from string import Formatter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
 
 from midcourse.core import commands as cmd
@@ -26,7 +26,6 @@ from midcourse.handle.http.connection import HttpConnection
 from midcourse.handle.http.event_stream import watch
 from midcourse.handle.http.response_bodies import (
     WireId,
-    WireInterventions,
     WireResult,
     inspection_of,
     previews_of,
@@ -128,7 +127,7 @@ class HttpTransport:
 
     async def interventions(self, session_id: SessionId) -> Sequence[Intervention]:
         """Return what policies, and the agent itself, have stepped in with."""
-        return (await self._wire.get(f"{_path(session_id)}/interventions", WireInterventions)).interventions
+        return await self._wire.items(f"{_path(session_id)}/interventions", "interventions", Intervention)
 
     async def signals(self, session_id: SessionId) -> Signals:
         """Return each signal with its thresholds and its history."""
@@ -186,6 +185,9 @@ class HttpTransport:
         sent = request.sends(given)
         named = [name for _, name, _, _ in Formatter().parse(request.place) if name]
         place = request.place.format(**{name: quote(check_text(sent.pop(name), name), safe="") for name in named})
+        if request.item is not None:
+            limit = sent.pop("limit", None)
+            return cast("T", await self._wire.items(place, request.within, request.item, sent, limit=limit))
         is_read = request.method == "GET"
         # Under an id of the caller's a retry could not be told from a second session: that is refused.
         is_once = request.once and given.get("session_id") is None

@@ -1,24 +1,30 @@
 """The server itself: its agents, its tokens, its audit log, and who the caller is."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Final, cast
+from typing import Annotated, Final, Literal, cast
 
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
+from midcourse.core.audit import Audited
 from midcourse.core.request_checks import check_audit
 from midcourse.core.tenants import tenant_of
 from midcourse.core.to_json import to_json
 from midcourse.errors import AccessDenied, InvalidInput
+from midcourse.handle.sessions import KnownAgent
 from midcourse.server.auth import Access, credential_of
 from midcourse.server.caller import Administrator, Operator, Reader, Watcher, checks_reach
 from midcourse.server.openapi import Responses, answers
+from midcourse.server.pages import USUAL, CursorQuery, LimitQuery, Pages
 from midcourse.server.routes.path_parameters import TenantQuery
 from midcourse.server.schemas import NewToken
 from midcourse.server.to_json import answer, audit_view, principal_view, token_view
-from midcourse.server.tokens import Once, TokenStore, digest_of, expiry
+from midcourse.server.tokens import KeptToken, Once, TokenStore, digest_of, expiry
 
 router = APIRouter(tags=["server"])
+_AGENTS = Pages[KnownAgent]("agents", str, lambda one: one.name)
+_AUDIT = Pages[Audited]("audit", tuple[Literal["after", "before"], int], lambda one: ("after", one.seq))
+_TOKENS = Pages[KeptToken]("tokens", str, lambda one: one.key)
 
 
 @router.get("/me", responses=answers("Principal", 200))
@@ -29,9 +35,10 @@ async def me(caller: Reader) -> Response:
 
 
 @router.get("/agents", responses=answers("AgentList", 200))
-async def agents(caller: Watcher) -> Response:
+async def agents(caller: Watcher, limit: LimitQuery = USUAL, cursor: CursorQuery = None) -> Response:
     """The agents that can be started here."""
-    return answer({"agents": to_json(await caller.sessions.agents())})
+    page = _AGENTS.of(await caller.sessions.agents(), limit, cursor)
+    return answer({"agents": to_json(page.items), "next": page.next})
 
 
 AuditSession = Annotated[str | None, Query(max_length=300, description="Those of one session.")]
@@ -58,20 +65,21 @@ async def audit(
     session: AuditSession = None,
     since: AuditSince = None,
     tenant: TenantQuery = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    limit: LimitQuery = USUAL,
+    cursor: CursorQuery = None,
 ) -> Response:
     """Who wished or did what, over all sessions that the caller sees, oldest first.
 
-    A page may have fewer than `limit` entries though more follow: go on with `next` until that is null. With `before`
-    pages go backwards, each of them oldest first, and `next` is the `before` of the page before it.
+    `after` and `before` say where to begin, and `cursor` goes on from there. A page may have fewer than `limit` entries
+    though more follow: go on until `next` is null. With `before` pages go backwards, each of them oldest first.
     """
     check_audit(after, limit, before)
+    way, place = _AUDIT.after(cursor) or (("after", after) if before is None else ("before", before))
     named = None if session is None else caller.named(session)
-    whose = caller.narrowed(tenant)
-    page = await caller.read(
-        caller.sessions.audit_page(after, before, limit=limit, session=named, since=since, tenant=whose)
-    )
-    return answer({"entries": audit_view(page.items), "next": page.next})
+    whose, where = caller.narrowed(tenant), (place, None) if way == "after" else (None, place)
+    page = await caller.read(caller.sessions.audit_page(*where, limit=limit, session=named, since=since, tenant=whose))
+    following = None if page.next is None else _AUDIT.cursor((way, page.next))
+    return answer({"entries": audit_view(page.items), "next": following})
 
 
 @router.get("/audit/export", responses=_lines())
@@ -104,9 +112,12 @@ def _tokens(request: Request) -> TokenStore:
 
 
 @router.get("/tokens", responses=answers("TokenList", 200))
-async def list_tokens(request: Request, caller: Operator) -> Response:
+async def list_tokens(
+    request: Request, caller: Operator, limit: LimitQuery = USUAL, cursor: CursorQuery = None
+) -> Response:
     """The tokens that were added, of the caller's tenant, without what makes them tokens."""
-    return answer({"tokens": [token_view(one) for one in await _tokens(request).list(tenant=caller.tenant)]})
+    page = _TOKENS.of(await _tokens(request).list(tenant=caller.tenant), limit, cursor)
+    return answer({"tokens": [token_view(one) for one in page.items], "next": page.next})
 
 
 @router.post(
@@ -149,7 +160,7 @@ async def revoke_token(
         Path(min_length=1, max_length=97, description="The token's name; of a tenant's, for the host, `acme~name`."),
     ],
     request: Request,
-    caller: Operator,
+    caller: Administrator,
 ) -> Response:
     """Take a token away: here at once, in other processes within a second. Its open streams end soon."""
     if not await _tokens(request).revoke(name, by=caller.principal):
