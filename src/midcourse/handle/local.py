@@ -99,8 +99,9 @@ class LocalTransport:
             session_id, command = addressed(session_id, command)
         if command.role != self.role:
             command = replace(command, role=self.role)
-        if agent_here() is not None:
-            command = signed(command, await sender(self.store))
+        if (named := agent_here()) is not None:
+            is_driven = self.worker.driver(named) is not None  # known without the store
+            command = signed(command, named if is_driven else await sender(self.store))
         return await self.control.send(session_id, command, until=until, wait=wait)
 
     async def undo(self, session_id: SessionId, command: cmd.Undo, *, wait: float) -> Receipt:
@@ -323,7 +324,8 @@ class LocalTransport:
     async def find(self, session_id: str) -> SessionId:
         """Return the id of a session that exists."""
         identity = SessionId(check_text(session_id, "session_id"))
-        await self.worker.must_exist(identity)
+        if self.worker.driver(identity) is None:
+            await self.worker.must_exist(identity)
         return identity
 
     async def do(self, request: Request, given: dict[str, Any], work: Callable[[], Awaitable[T]]) -> T:
