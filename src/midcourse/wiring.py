@@ -17,6 +17,7 @@ from midcourse.handle.ctrl_c import CtrlC
 from midcourse.handle.http import RemoteMidcourse
 from midcourse.handle.http.address import address_of, token_of
 from midcourse.handle.http.connection import HttpConnection
+from midcourse.handle.local import LocalTransport
 from midcourse.handle.midcourse import Midcourse
 from midcourse.handle.opening import Opening
 from midcourse.ports.bus import Bus
@@ -231,7 +232,7 @@ def open(
                 redis=redis,
                 meter=meter or UNMETERED,
             )
-            midcourse = Midcourse(control)
+            midcourse = Midcourse(LocalTransport(control))
             try:
                 yield midcourse
             finally:

@@ -7,7 +7,7 @@ from typing import Any
 
 import midcourse
 from midcourse.clock import SystemClock
-from midcourse.handle import Midcourse
+from midcourse.handle import LocalTransport, Midcourse
 from midcourse.wiring import open_control
 from tests.promises.harness import QUICK, Place, resumable
 
@@ -52,7 +52,7 @@ async def opened(
         clock=clock,
         redis=redis,
     )
-    mc = Midcourse(control)
+    mc = Midcourse(LocalTransport(control))
     try:
         yield mc
     finally:

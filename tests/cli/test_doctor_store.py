@@ -23,8 +23,8 @@ from midcourse.core.ids import SessionId, SwitchId
 from midcourse.core.switches import Scope, Switch
 from midcourse.people.outbox import Outbox
 from midcourse.people.webhooks import Delivery, Webhook
+from midcourse.ports.active_switches import ActiveSwitches
 from midcourse.ports.store import Head, Store
-from midcourse.runtime.active_switches import ActiveSwitches
 from midcourse.stores.sqlite.rows import encode_head
 from midcourse.wiring import open_store
 from tests.cli.conftest import Command

@@ -10,7 +10,7 @@ import pytest
 
 import midcourse
 from midcourse.core.ids import CommandId, SessionId
-from midcourse.runtime.audit_log import read_audit
+from midcourse.ports.audit_log import read_audit
 from tests.control.remote import Remote, RemoteRefused
 from tests.promises import damage
 from tests.promises.harness import KINDS, Kind, Place, resumable, until_status
@@ -101,6 +101,17 @@ async def test_who_started_or_forked_a_session_is_told_with_it(anywhere: Place) 
         ]
         created = (await session.state()).created_at
         assert (log[0].at, created <= log[1].at) == (created, True)
+
+
+async def test_who_takes_an_ask_or_hands_asks_over_is_told_with_their_role(anywhere: Place) -> None:
+    """On a file that is the operator's, as with a control."""
+    async with anywhere.open(ASKER) as mc:
+        session = await mc.start(ASKER, session_id="s")
+        ask = await session.next_ask()
+        await mc.own("s", ask.id, "bob", by="ann")
+        await mc.hand_over("bob", by="ann")
+        found = [one.entry for one in await mc.audit() if one.entry.action != "session.start"]
+    assert [(one.by, one.role) for one in found] == [("ann", "operate")] * 2
 
 
 async def test_the_newest_entries_are_read_without_the_rest(anywhere: Place) -> None:

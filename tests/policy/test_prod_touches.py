@@ -11,7 +11,7 @@ from midcourse.core.audit import Audited
 from midcourse.policy import versions
 from midcourse.policy.document import Environments, Policy
 from midcourse.policy.profiles import STANDARD
-from midcourse.runtime.audit_log import prune_audit, read_audit
+from midcourse.ports.audit_log import prune_audit, read_audit
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.supervisor import Supervisor
 from midcourse.runtime.tools import declared_tool, register

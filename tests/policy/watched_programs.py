@@ -9,7 +9,7 @@ import midcourse
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded
 from midcourse.core.policy_decision import Unseen
-from midcourse.handle import Midcourse, SessionHandle
+from midcourse.handle import LocalTransport, Midcourse, SessionHandle
 from midcourse.policy.document import Policy
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
@@ -69,7 +69,7 @@ async def opened(
         clock=clock,
         redis="",
     )
-    mc = Midcourse(control)
+    mc = Midcourse(LocalTransport(control))
     try:
         yield mc
     finally:

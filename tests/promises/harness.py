@@ -14,7 +14,7 @@ import midcourse
 from midcourse.core.events import Mode, Recorded, event_type
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.replies import Durability
-from midcourse.handle import Midcourse, SessionHandle
+from midcourse.handle import LocalTransport, Midcourse, SessionHandle
 from midcourse.ports.store import InboxRow, Store
 from midcourse.runtime.agents import OnNewVersion
 from midcourse.runtime.settings import Settings
@@ -99,7 +99,7 @@ class Place:
             settings=settings or QUICK,
             agents={agent.name: agent for agent in agents},
         )
-        opened = Midcourse(control)
+        opened = Midcourse(LocalTransport(control))
         try:
             yield opened
         finally:

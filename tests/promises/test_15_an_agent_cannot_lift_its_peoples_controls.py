@@ -288,7 +288,7 @@ async def _say(host: httpx2.AsyncClient, server: Any, session: str, said: str) -
                 await post("redirect", text="in French", level="goal")
         case "a policy's stop":
             stop = cmd.Intervene(id=CommandId("policy"), by="policy:standard@1", decision=STOP)
-            store = server.server.control.worker.store
+            store = server.server.local.worker.store
             await store.put(SessionId(session), stop.id, cmd.encode_command(stop), 1.0)
             await until_shown(host, session, "paused")
         case "a halt":
@@ -349,7 +349,7 @@ async def test_no_credential_of_it_lifts_a_control_over_http(memory: Place, said
             session, agent = await _family(host, whose)
             await _say(host, server, session, said)
             by = cmd.agent_name(agent)
-            control = server.server.control
+            control = server.server.local
             assert control is not None
             credentials = await _credentials(host, agent)
             tokens = (await host.get("/tokens")).json()["tokens"]
@@ -358,11 +358,11 @@ async def test_no_credential_of_it_lifts_a_control_over_http(memory: Place, said
                 right = RIGHTS.get(kind) if kind is not None else None
                 may = right is not None and {"its own": right.itself, "its parent's": right.child}.get(whose, False)
                 for name, headers in credentials.items():
-                    before = await control.session(SessionId(session))
+                    before = await control.state(SessionId(session))
                     for method, path, body in (BESIDE if kind is None else REQUESTS[kind])(before):
                         async with anybody.stream(method, path, json=body, headers=headers) as response:
                             granted = response.status_code < 400
-                        after = await control.session(SessionId(session))
+                        after = await control.state(SessionId(session))
                         was, now = (controls(one, by, cancels=False) for one in (before, after))
                         assert kept(was, now), (name, path, response.status_code)
                         is_chat = path == "/chat" and kind is cmd.Message and "session_id" in body

@@ -13,7 +13,7 @@ from midcourse.core.ids import CommandId
 from midcourse.core.switches import Scope, check_scope
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import InvalidInput, Refused, StoreUnavailable
-from midcourse.runtime import active_switches
+from midcourse.ports import active_switches
 from tests.promises.faults import Faulty, Hanging
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
 from tests.promises.test_02_durable_before_acknowledged import Unreadable

@@ -29,8 +29,9 @@ from midcourse.policy.intervention_shelf import (
     read_alarms,
 )
 from midcourse.policy.profiles import STANDARD
+from midcourse.ports import active_switches
 from midcourse.ports.store import NEWEST, HeadQuery
-from midcourse.runtime import active_switches, supervisor, worker
+from midcourse.runtime import supervisor, worker
 from midcourse.runtime.command_inbox import CommandInbox
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.supervisor import Supervisor

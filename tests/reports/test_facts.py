@@ -6,6 +6,7 @@ from midcourse.analysis.reports.facts import Interruption, Money, SessionFacts
 from midcourse.analysis.reports.reader import facts_of
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.budget import Outlay
 from midcourse.core.caps import at_cap
 from midcourse.core.codec import inline
 from midcourse.core.ids import Position, StepId
@@ -77,7 +78,7 @@ def test_lifting_the_pause_is_an_answer_to_its_review_too() -> None:
 
 def test_to_raise_the_budget_is_an_answer_to_the_review_of_its_cap() -> None:
     journal = Journal(terms=Terms(budget=0.30)).started()
-    journal.happens(*at_cap(journal.session, 0.24, 0.12), ev.SessionPaused(), at=5.0)
+    journal.happens(*at_cap(journal.session, Outlay(0.24), 0.12), ev.SessionPaused(), at=5.0)
     facts = journal.wished(cmd.Budget, 9.0, budget=1.0, resume=True).facts()
     assert (only(facts).kind, only(facts).answer) == ("pause", pytest.approx(4.0))
     assert [(one.seconds, one.end) for one in facts.asked] == [(pytest.approx(4.0), "answered")]
@@ -128,7 +129,7 @@ def test_a_call_that_was_never_asked_costs_nothing_whoever_is_asked_in_its_place
     """A cap stops a call before anything of it is sent: made later, it costs no more than it would have."""
     journal = Journal(terms=Terms(budget=0.30)).started().called(2.0, kind="model", cost=0.24)
     step = journal.begun(5.0, kind="model")
-    journal.happens(*at_cap(journal.session, 0.24, 0.12))
+    journal.happens(*at_cap(journal.session, Outlay(0.24), 0.12))
     journal.happens(ev.StepCut(step=step, attempt=1, length=0, free=True), ev.SessionPaused())
     facts = journal.facts()
     assert (only(facts).money, facts.requests) == (Money(), 1)

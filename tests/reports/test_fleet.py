@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from midcourse.analysis.reports.fleet import Fleet, FleetSession, default_policy, report_on
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.budget import Outlay
 from midcourse.core.caps import at_cap
 from midcourse.core.fold import Row
 from midcourse.core.ids import Position, SessionId
@@ -116,7 +117,7 @@ async def test_a_class_that_nobody_declared_is_what_its_watch_took_it_for(store:
     for number, run in enumerate(runs):
         run.happens(ev.SessionCompleted(), at=45.0 if number == 8 else 5.0)
     capped = Journal("sess_capped", terms=Terms(budget=0.1), began=350.0).started(0.0)
-    capped.happens(*at_cap(capped.session, 0.1), ev.SessionPaused(), at=2.0)
+    capped.happens(*at_cap(capped.session, Outlay(0.1)), ev.SessionPaused(), at=2.0)
     other = Journal("sess_other", agent="other", terms=Terms(), began=950.0).started(0.0)
     await keep(store, *runs, capped, other.happens(ev.SessionCompleted(), at=5.0))
     found = {str(one.facts.id): one.facts for one in await gathered(Fleet(store, since=0.0, until=1e9))}

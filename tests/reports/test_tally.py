@@ -16,6 +16,7 @@ from midcourse.analysis.reports.report import Report
 from midcourse.analysis.reports.totals import Tally
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.budget import Outlay
 from midcourse.core.caps import at_cap
 from midcourse.core.policy_decision import Decision
 from midcourse.core.rates import MEANINGS, by_whom
@@ -245,7 +246,9 @@ def test_who_stopped_a_session_is_told_apart_and_a_session_that_several_stopped_
 
 def test_a_cap_that_holds_is_a_stop_of_the_budget_and_no_false_alarm() -> None:
     journal = Journal(terms=Terms(policy="standard@1", task_class="short", budget=0.3)).started()
-    journal.happens(*at_cap(journal.session, 0.24, 0.12), ev.SessionPaused(), at=5.0).labelled("pause_1", "wrong")
+    journal.happens(*at_cap(journal.session, Outlay(0.24), 0.12), ev.SessionPaused(), at=5.0).labelled(
+        "pause_1", "wrong"
+    )
     report = of(journal.facts())
     assert (report.by, by_whom(report.by)) == ({"budget": 1}, "1 by its budget")
     assert (report.classes[0].interrupted.part, report.classes[0].interrupted_by) == (1, {"budget": 1})

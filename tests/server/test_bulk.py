@@ -92,7 +92,7 @@ async def test_a_silent_worker_keeps_nobody_elses_command_back(tmp_path: Path) -
                 told = await asked
                 assert [row["code"] for row in told] == ["not_reachable"] * len(held) + [""]
                 assert told[0]["problem"].startswith("Stored")
-                store = server.server.control
+                store = server.server.local
                 assert store is not None
                 undecided = await store.worker.store.undecided(held[0])
                 assert len(undecided) == 1  # sent twice, and one command

@@ -373,7 +373,7 @@ def _proposed(operation: str, state: State, document: Mapping[str, Any] | None =
     """A proposal lies there, and somebody settles it, or did before."""
 
     def provoke(world: World) -> httpx2.Response:
-        control = world.running.server.control
+        control = world.running.server.local
         assert control is not None
         made = Proposal(
             id="prop_1", name="proposed", policy="standard@1", changes=(), evidence=(), document=dict(document or {}),

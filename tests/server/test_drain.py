@@ -235,5 +235,5 @@ async def test_when_the_delay_is_over_it_takes_nothing_new() -> None:
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             assert (await client.get("/readyz")).status_code == 200
             await asyncio.gather(server.drain(), server.drain())
-            assert server.control is not None
-            assert server.control.worker.is_draining
+            assert server.local is not None
+            assert server.local.worker.is_draining

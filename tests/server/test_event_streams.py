@@ -562,7 +562,7 @@ async def test_large_events_come_in_small_pieces(memory: Place) -> None:
             made = await client.post("/sessions", json={"agent": "reader", "session_id": "sess_book"})
             assert made.status_code == 201
             await until_status(client, "sess_book", "completed")
-            control = server.server.control
+            control = server.server.local
             assert control is not None
             seen: list[int] = []
             batches = control.batches(SessionId("sess_book"), after=Position(0), deltas=False, follow=False)

@@ -85,7 +85,7 @@ async def test_a_store_that_does_not_answer_is_not_waited_for() -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_control_thread_that_has_ended_makes_it_unready(memory: Place) -> None:
     with served(memory) as running:
-        control = running.server.control
+        control = running.server.local
         assert control is not None
         background = control.worker._listener._control  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         background.call_soon(lambda: asyncio.get_running_loop().stop())

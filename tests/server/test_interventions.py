@@ -215,8 +215,8 @@ async def test_twenty_cheap_alarms_in_an_hour_are_one_batch_and_the_stop_among_t
     memory: Place,
 ) -> None:
     with served(memory, failing()) as server:
-        assert server.server.control is not None
-        store = server.server.control.worker.store
+        assert server.server.local is not None
+        store = server.server.local.worker.store
         alarms = [
             Alarm(at=1000.0 + 60 * number, session=f"s{number}", intervention="int_1", person="ada", sentence="Slow.")
             for number in range(20)

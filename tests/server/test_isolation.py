@@ -181,7 +181,7 @@ async def test_it_is_mounted_into_your_application_in_three_lines(tmp_path: Path
             page = {"Midcourse-Page": entered.json()["page_key"]}
             assert (await browser.get("/agents/api/v1/me", headers=page)).json()["name"] == "local"
             assert (await browser.get("/agents/api/v1/me")).status_code == 401
-    assert server.control is None
+    assert server.local is None
 
 
 async def test_a_forgotten_lifespan_is_said_plainly() -> None:

@@ -55,8 +55,8 @@ async def test_a_label_and_a_rating_reach_reports_metrics_and_proposals(memory: 
             assert 'midcourse_interruption_ratio{task_class="long"} 1.0' in metrics
             assert 'midcourse_interruption_by_ratio{by="person",task_class="long"} 0.25' in metrics
 
-            assert server.server.control is not None
-            worker = server.server.control.worker
+            assert server.server.local is not None
+            worker = server.server.local.worker
             tuned = await review(worker.store, since=0.0, now=worker.clock.now())
             streak = (
                 "errors.streak (agent) 0 were right and 3 wrong: 100 %, and the limit is 30 %. signals.errors.streak"

@@ -161,7 +161,7 @@ def test_every_list_has_pages_of_one_kind() -> None:
 async def test_page_by_page_a_list_is_whole_also_while_others_are_added(memory: Place) -> None:
     with served(memory, *(resumable(asks, name=name) for name in ("agent", "b", "c"))) as server:
         async with server.client() as client:
-            control: Any = server.server.control
+            control: Any = server.server.local
             full = Full(client, control.worker.store, control)
             for _ in range(5):
                 await full.add()
@@ -181,7 +181,7 @@ async def test_page_by_page_a_list_is_whole_also_while_others_are_added(memory: 
 async def test_what_is_no_cursor_of_a_list_is_refused(memory: Place) -> None:
     with served(memory, resumable(asks)) as server:
         async with server.client() as client:
-            full = Full(client, server.server.control.worker.store, server.server.control)  # pyright: ignore[reportOptionalMemberAccess]
+            full = Full(client, server.server.local.worker.store, server.server.local)  # pyright: ignore[reportOptionalMemberAccess]
             for _ in range(3):
                 await full.add()
             cursors = {path: (await full.page(path, limit=1))["next"] for path in LISTS}

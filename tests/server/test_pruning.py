@@ -7,7 +7,7 @@ import pytest
 from midcourse.core.audit import KEPT, PRUNE, AuditEntry
 from midcourse.core.ids import SessionId
 from midcourse.errors import InvalidInput
-from midcourse.runtime.audit_log import read_audit
+from midcourse.ports.audit_log import read_audit
 from midcourse.server.audit_retention import check_kept, keep_pruning
 from midcourse.server.host_threads import ReadingThread
 from midcourse.stores.sqlite.memory import MemoryStore

@@ -122,7 +122,7 @@ def test_a_proposal_is_refused_with_a_reason_and_by_an_operator(client: httpx2.C
 
 def test_a_stop_is_answered_while_a_long_report_is_read(client: httpx2.Client, running: Running) -> None:
     """The reading is a thread of its own: other requests do not wait for it."""
-    control = running.server.control
+    control = running.server.local
     assert control is not None
     store = control.worker.store
     heads = store.heads

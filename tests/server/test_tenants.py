@@ -207,9 +207,9 @@ async def fill(found: Fleet) -> dict[str, str]:
     webhook = (await found.ask(ann, "POST", "/api/v1/webhooks", hook)).json()["webhook"]["id"]
     told = {"text": SECRET, "level": "clarify"}
     assert (await found.ask(ann, "POST", "/api/v1/sessions/kept/redirect", told)).status_code == 200
-    assert found.server.server.control is not None
+    assert found.server.server.local is not None
     made = ArtifactReported(name=SECRET, session="acme~kept", agent="agent", position=2, made_at=1.0)
-    await found.server.server.control.worker.store.shelve(ARTIFACTS, artifact_items(made))
+    await found.server.server.local.worker.store.shelve(ARTIFACTS, artifact_items(made))
     thrown = {"scope": {"kind": "agent", "value": "agent"}, "reason": SECRET}
     switch = (await found.ask(ann, "POST", "/api/v1/kill-switches", thrown)).json()["id"]
     wish = {"credential": found.tokens[ann]}
@@ -249,7 +249,7 @@ async def test_the_beginning_of_another_tenants_kill_switch_names_nothing_and_hi
     """Neither found by it, nor in the way: who could tell the two apart would find the id letter by letter."""
     async with fleet(memory) as found:
         switch = (await fill(found))["SWITCH"]
-        beta, control = ("beta", "operate"), found.server.server.control
+        beta, control = ("beta", "operate"), found.server.server.local
         assert control is not None
         own = f"{switch[:-1]}{'0' if switch[-1] != '0' else '1'}"
         for end in range(4, len(switch)):

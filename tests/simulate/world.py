@@ -23,6 +23,7 @@ from midcourse.core.events import Recorded, decode_record
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.pauses import finishes_first
 from midcourse.core.session import ENDED, Session
+from midcourse.handle import LocalTransport
 from midcourse.projections.checkpoints import Unconfigured
 from midcourse.runtime.control import Control
 from midcourse.runtime.journal import Journal
@@ -94,7 +95,7 @@ class Node(Process):
         except MidcourseError:  # the disk is full: somebody starts it again
             self.kill()
             return
-        self.midcourse, self.worker = Midcourse(control), worker
+        self.midcourse, self.worker = Midcourse(LocalTransport(control)), worker
 
     async def leave(self, grace: float, *, twice: bool, stays: float) -> None:
         """What SIGTERM does. It waits for calls that cannot be aborted, unless it comes ``twice``.

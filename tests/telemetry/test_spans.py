@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 import midcourse
-from midcourse.handle import Midcourse
+from midcourse.handle import LocalTransport, Midcourse
 from midcourse.runtime.settings import Settings
 from midcourse.telemetry.spans import Spans
 from midcourse.wiring import open_control
@@ -56,7 +56,7 @@ async def opened(place: Place, told: Told, *agents: midcourse.Agent[Any]) -> Asy
         meter=told.spans,
     )
     try:
-        yield Midcourse(control)
+        yield Midcourse(LocalTransport(control))
     finally:
         await control.worker.close(2.0)
 

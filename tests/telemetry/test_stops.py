@@ -11,7 +11,7 @@ from midcourse.clock import SystemClock
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.policy_decision import Decision
-from midcourse.handle import Midcourse
+from midcourse.handle import LocalTransport, Midcourse
 from midcourse.policy.profiles import STANDARD
 from midcourse.runtime.session_loader import read_events
 from midcourse.runtime.settings import Settings
@@ -57,7 +57,7 @@ async def test_a_stop_is_answered_at_once_and_over_when_the_last_call_has_ended(
         meter=metrics,
     )
     try:
-        mc = Midcourse(control)
+        mc = Midcourse(LocalTransport(control))
         session = await mc.start(resumable(agent), "x", session_id="s")
         await begun.wait()
         stop: cmd.AnyCommand

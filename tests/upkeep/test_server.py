@@ -9,6 +9,7 @@ import pytest
 import midcourse
 from midcourse.core.events import SessionErased
 from midcourse.errors import Refused
+from midcourse.handle import LocalTransport
 from midcourse.server.host_threads import ReadingThread
 from midcourse.server.retention import keep_erasing
 from midcourse.wiring import open_control
@@ -88,12 +89,13 @@ async def test_a_server_erases_what_ended_long_enough_ago() -> None:
         agents={"agent": agent},
         clock=clock,
     )
-    mc = midcourse.Midcourse(control)
+    local = LocalTransport(control)
+    mc = midcourse.Midcourse(local)
     reading = ReadingThread()
     handle = await mc.start(agent, SECRET)
     await handle.next_ask(timeout=10)
     await handle.cancel(until="stopped")
-    task = asyncio.create_task(keep_erasing(control, reading, 30.0, every=0.02))
+    task = asyncio.create_task(keep_erasing(local, reading, 30.0, every=0.02))
     await asyncio.sleep(0.1)
     assert (await handle.state()).goal == SECRET
     clock.skipped = 31 * 86_400.0

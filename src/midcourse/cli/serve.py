@@ -238,7 +238,7 @@ def _serve(
     keep_for: float | None,
     world_after: float,
 ) -> None:
-    from midcourse.runtime.settings import Settings
+    from midcourse import Settings
     from midcourse.server import CallerLimits, Server
     from midcourse.server.agent_loader import load_agents_of
     from midcourse.server.console_files import BUILT

@@ -13,10 +13,10 @@ from midcourse.core.session import NEEDS_DRIVING
 from midcourse.errors import Damaged, MidcourseError
 from midcourse.people.outbox import Outbox
 from midcourse.people.webhooks import webhook_view
+from midcourse.ports.active_switches import ActiveSwitches
+from midcourse.ports.audit_log import read_audit
 from midcourse.ports.shelves import readable
 from midcourse.ports.store import Head, Store, every_head
-from midcourse.runtime.active_switches import ActiveSwitches
-from midcourse.runtime.audit_log import read_audit
 from midcourse.wiring import examine, open_store
 
 _LARGE_LOG: Final = 256 * 1024**2

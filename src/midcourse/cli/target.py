@@ -160,8 +160,8 @@ def others(store: str) -> str:
 
 
 @asynccontextmanager
-async def opened(target: Target, *, patience: float = 10.0) -> AsyncGenerator[Sessions]:
-    """Open the sessions, to read and to steer. Other programs may have the file open; it is never made.
+async def opened(target: Target, *, patience: float = 10.0, make: bool = False) -> AsyncGenerator[Sessions]:
+    """Open the sessions, to read and to steer. Other programs may have the file open; with ``make`` it may be new.
 
     Raises:
         StoreUnavailable: there is no such file.
@@ -172,7 +172,7 @@ async def opened(target: Target, *, patience: float = 10.0) -> AsyncGenerator[Se
         async with midcourse.connect(server, token=token_for(target, server), patience=patience) as remote:
             yield remote
         return
-    store = check_there(target.store)
+    store = target.store or DEFAULT_STORE if make else check_there(target.store)
     async with midcourse.open(store, drive=False) as local:
         yield local
 

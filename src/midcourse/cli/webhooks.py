@@ -1,23 +1,15 @@
 """``midcourse webhook``: programs that are notified of asks, alarms and stops, and their responses."""
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import Annotated
 
 import typer
 
-import midcourse
 from midcourse.cli.command import Call, command
 from midcourse.cli.printer import print_json, print_lines, show_table
 from midcourse.cli.status_text import ago, span
-from midcourse.cli.target import DEFAULT_STORE, LOCAL, Target, argument, option, token_for
+from midcourse.cli.target import argument, opened, option
 from midcourse.clock import SystemClock
-from midcourse.people.outbox import Outbox
-from midcourse.people.webhooks import ALL, KINDS, DeliveryView, WebhookView, delivery_view, webhook_view
-from midcourse.wiring import open_store
-
-if TYPE_CHECKING:
-    from midcourse.ports.store import Store
+from midcourse.people.webhooks import ALL, KINDS, DeliveryView, WebhookView
 
 WebhookArgument = Annotated[str, argument("WEBHOOK", "Its id, from midcourse webhook list.")]
 
@@ -39,8 +31,8 @@ async def add(
       midcourse webhook add https://pager.example.com/midcourse --kind ask.opened --kind ask.escalated
     """
 
-    async with _webhooks(call) as webhooks:
-        made, secret = await webhooks.add(address, kinds or [ALL], about=about)
+    async with opened(call, make=True) as sessions:
+        made, secret = await sessions.webhooks.add(address, kinds or [ALL], about=about)
     if call.as_json:
         print_json({"webhook": made, "secret": secret})
     else:
@@ -56,8 +48,8 @@ async def show(call: Call) -> None:
       midcourse webhook list
     """
 
-    async with _webhooks(call) as webhooks:
-        found = await webhooks.list()
+    async with opened(call, make=True) as sessions:
+        found = await sessions.webhooks.list()
     if call.as_json:
         print_json({"webhooks": found})
     elif not found:
@@ -85,8 +77,8 @@ async def remove(call: Call, webhook: WebhookArgument) -> None:
       midcourse webhook remove wh_1a2b3c
     """
 
-    async with _webhooks(call) as webhooks:
-        await webhooks.remove(webhook)
+    async with opened(call, make=True) as sessions:
+        await sessions.webhooks.remove(webhook)
     if call.as_json:
         print_json({"removed": webhook})
     else:
@@ -102,8 +94,8 @@ async def try_it(call: Call, webhook: WebhookArgument) -> None:
       midcourse webhook test wh_1a2b3c
     """
 
-    async with _webhooks(call) as webhooks:
-        made = await webhooks.test(webhook)
+    async with opened(call, make=True) as sessions:
+        made = await sessions.webhooks.test(webhook)
     if call.as_json:
         print_json(made)
     else:
@@ -125,8 +117,8 @@ async def deliveries(
       midcourse webhook deliveries wh_1a2b3c
     """
 
-    async with _webhooks(call) as webhooks:
-        found = await webhooks.deliveries(webhook, limit)
+    async with opened(call, make=True) as sessions:
+        found = await sessions.webhooks.deliveries(webhook, limit)
     if call.as_json:
         print_json({"deliveries": found})
     elif not found:
@@ -145,60 +137,3 @@ def _outcome(one: DeliveryView, now: float | None = None) -> str:
         return f"given up after {one.tries} tries: {said}" if one.tries > 1 else f"did not arrive: {said}"
     again = "" if one.next_at is None or now is None else f"; again in {span(one.next_at - now)}"
     return f"{said}{again}"
-
-
-class _Webhooks(Protocol):
-    """What a store and a server both can do."""
-
-    async def add(self, url: str, kinds: Sequence[str], *, about: str = "") -> tuple[WebhookView, str]: ...
-    async def list(self) -> Sequence[WebhookView]: ...
-    async def remove(self, webhook: str) -> None: ...
-    async def test(self, webhook: str) -> DeliveryView: ...
-    async def deliveries(self, webhook: str, limit: int = 100) -> Sequence[DeliveryView]: ...
-
-
-class _OfStore:
-    """The webhooks of a file here. Whoever may write to it is its host's operator."""
-
-    def __init__(self, store: "Store") -> None:
-        self._outbox = Outbox(store)
-        self._clock = SystemClock()
-
-    async def add(self, url: str, kinds: Sequence[str], *, about: str = "") -> tuple[WebhookView, str]:
-        from midcourse.people.webhook_sender import made_webhook
-
-        made = await made_webhook(self._clock, url=url, kinds=kinds, about=about, tenant=None, by=LOCAL)
-        await self._outbox.add(made, role="operate")
-        return webhook_view(made), made.secret
-
-    async def list(self) -> Sequence[WebhookView]:
-        found = await self._outbox.webhooks()
-        return [webhook_view(one, await self._outbox.deliveries(one.id, 1000)) for one in found]
-
-    async def remove(self, webhook: str) -> None:
-        found = await self._outbox.webhook(webhook)
-        await self._outbox.remove(found, by=LOCAL, role="operate", now=self._clock.now())
-
-    async def test(self, webhook: str) -> DeliveryView:
-        from midcourse.people.webhook_sender import try_out
-
-        found = await self._outbox.webhook(webhook)
-        return delivery_view(await try_out(self._outbox, found, self._clock, by=LOCAL, role="operate"))
-
-    async def deliveries(self, webhook: str, limit: int = 100) -> Sequence[DeliveryView]:
-        found = await self._outbox.webhook(webhook)
-        return [delivery_view(one) for one in await self._outbox.deliveries(found.id, limit)]
-
-
-@asynccontextmanager
-async def _webhooks(target: Target) -> AsyncGenerator[_Webhooks]:
-    server = target.server
-    if server is not None:
-        async with midcourse.connect(server, token=token_for(target, server)) as remote:
-            yield remote.webhooks
-        return
-    opened = await open_store(target.store or DEFAULT_STORE)
-    try:
-        yield _OfStore(opened)
-    finally:
-        await opened.close()

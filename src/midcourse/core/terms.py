@@ -14,6 +14,8 @@ TaskClass = Literal["short", "medium", "long", "very_long", "protected"]
 CheckpointBackend = Literal["store", "redis"]
 Expiry = Literal["fail", "cancel"]
 """What an ask that nobody answered in time leads to: the agent gets ``AskExpired``, or the session is cancelled."""
+UNWATCHED: Final = "none"
+"""The name of the policy that leaves a session alone, whatever the default is."""
 MOST_LABELS: Final = 20
 LABEL: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}$"
 _LABEL: Final = re.compile(LABEL)

@@ -3,7 +3,8 @@
 from midcourse.handle.local import LocalTransport, addressed
 from midcourse.handle.midcourse import Midcourse
 from midcourse.handle.session import SessionHandle
-from midcourse.handle.sessions import Sessions, Switches
+from midcourse.handle.sessions import Sessions
 from midcourse.handle.transport import Transport
+from midcourse.runtime.agents import registered
 
-__all__ = ["LocalTransport", "Midcourse", "SessionHandle", "Sessions", "Switches", "Transport", "addressed"]
+__all__ = ["LocalTransport", "Midcourse", "SessionHandle", "Sessions", "Transport", "addressed", "registered"]

@@ -31,10 +31,10 @@ from midcourse.core.switches import (
 )
 from midcourse.core.tenants import tenant_of
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, Refused, StoreError, StoreUnavailable, without_path
+from midcourse.handle.verb import Verbs, served
+from midcourse.ports.active_switches import ActiveSwitches, covers, halt_of, switch_id
 from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Head, HeadQuery, every_head
-from midcourse.runtime.active_switches import covers, halt_of, switch_id
-from midcourse.runtime.control import Control
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.journal import head_of
 
@@ -51,14 +51,40 @@ _LOOKED_AT: Final = 5000
 _LIVE: Final = tuple(sorted(status.value for status in LIVE))
 
 
-class KillSwitch:
-    """The switches of a store, thrown by somebody with the role ``operate``."""
+_UNSENT: Final = ("by", "role", "tenant")
 
-    def __init__(self, control: Control) -> None:
-        self._control = control
-        self._worker = control.worker
-        self._standing = control.worker.standing
 
+class _Shown(Switch, frozen=True, kw_only=True):
+    """A switch as a server shows it."""
+
+    durable: bool = True
+    report: tuple[Reached, ...] = ()
+    hint: str = ""
+
+
+def _report_of(content: bytes) -> SwitchReport:
+    shown = msgspec.json.decode(content, type=_Shown)
+    switch = Switch(**{name: getattr(shown, name) for name in Switch.__struct_fields__})
+    return SwitchReport(switch, worst_first(shown.report), shown.durable, shown.hint)
+
+
+def _check_why(why: str) -> str:
+    return check_reason(why, "why")
+
+
+def _scoped(given: dict[str, Any]) -> dict[str, Any]:
+    scope: Scope = given["scope"]
+    return {**given, "switch": None, "scope": {"kind": scope.kind, "value": scope.value}}
+
+
+class KillSwitch(Verbs):
+    """The switches of an open store or of a server, thrown by an operator. A server knows its caller by the token."""
+
+    @property
+    def _standing(self) -> ActiveSwitches:
+        return self._worker.standing
+
+    @served("kill-switches/preview", SwitchPreview, method="POST", sends=_scoped)
     async def preview(self, scope: Scope) -> SwitchPreview:
         """How many sessions a switch would halt now, by their status; and whether its name is known here."""
         counts: dict[str, int] = {}
@@ -94,6 +120,15 @@ class KillSwitch:
                     known.add(tenant_of(head.id))
         return name_hint(scope, known - {""})
 
+    @served(
+        "kill-switches",
+        method="POST",
+        once="throw",
+        check=check_reason,
+        sends=_scoped,
+        reads=_report_of,
+        unsent=_UNSENT,
+    )
     async def throw(
         self,
         scope: Scope,
@@ -245,12 +280,19 @@ class KillSwitch:
         return await self._report(switch, await self._list(switch.scope), replies)
 
     async def reports(self, *, tenant: str | None = None, limit: int | None = 20) -> Sequence[SwitchReport]:
-        """The switches that concern a tenant (None: all), and what they hold: first those that stand."""
+        """List the switches that concern a tenant (None: all), first those that stand, with the sessions they hold."""
+        found = await self._listed(tenant=tenant, limit=limit)
+        return [one if isinstance(one, SwitchReport) else await self.report(one.id) for one in found]
+
+    @served("kill-switches", item=Switch, within="switches", unsent=_UNSENT)
+    async def _listed(self, *, tenant: str | None, limit: int | None) -> Sequence[SwitchReport | Switch]:
+        """List them; a server does so without their sessions."""
         switches = [*(await self._standing.recent())[::-1], *await self._standing.lifted()]
         found = [one for one in switches if one.scope.concerns(tenant)][:limit]
         heads = await self._list(Scope("all", tenant=tenant)) if found else []
         return [await self._report(one, heads) for one in found]
 
+    @served("kill-switches/{switch}", reads=_report_of, unsent=_UNSENT)
     async def report(self, switch: str, *, tenant: str | None = None) -> SwitchReport:
         """A switch, and what is known now of every session that it holds, or should.
 
@@ -300,6 +342,13 @@ class KillSwitch:
         is_late = now - put_at >= patience
         return _reached(head, "not_reachable" if is_late else "still_running", head.busy, put_at if is_late else None)
 
+    @served(
+        "kill-switches/{switch}/lift",
+        method="POST",
+        check=_check_why,
+        reads=_report_of,
+        unsent=_UNSENT,
+    )
     async def lift(self, switch: str, why: str, *, by: str = "local", role: Role = "operate") -> SwitchReport:
         """End a switch: what is started from here on runs. The sessions that it halted stay halted.
 
@@ -317,7 +366,7 @@ class KillSwitch:
                 switch=found.id,
             )
         lifted = msgspec.structs.replace(
-            found, lifted_at=self._worker.clock.now(), lifted_by=by, lifted_why=check_reason(why, "why")
+            found, lifted_at=self._worker.clock.now(), lifted_by=by, lifted_why=_check_why(why)
         )
         await self._keep(lifted, "kill_switch.lift", by, role)
         heads = await self._list(lifted.scope)
@@ -333,6 +382,7 @@ class KillSwitch:
                 if any(row.id.startswith(f"{switch.id}/halt/") for row in rows):
                     await self._control.send(head.id, _lift(switch, by, role), until="accepted", wait=0.0)
 
+    @served("kill-switches/{switch}/release", tuple[Released, ...], within="outcomes", method="POST", unsent=_UNSENT)
     async def release(
         self,
         switch: str,

@@ -1,8 +1,11 @@
 """How a handle reaches its sessions: what an open store and a server each provide."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar
 
+import msgspec
+
+from midcourse.core.audit_export import Title
 from midcourse.core.commands import AnyCommand, Undo
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Recorded
@@ -16,9 +19,30 @@ from midcourse.core.signals import Signals
 from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
 
+T = TypeVar("T")
+
+
+class Request(msgspec.Struct, frozen=True):
+    """How a server is asked for a verb over many sessions."""
+
+    method: Literal["GET", "POST", "PUT", "DELETE"]
+    place: str
+    """The address below the API's; a parameter in braces is a part of it."""
+    read: Callable[[bytes], Any]
+    """Returns what the answer holds."""
+    sends: Callable[[dict[str, Any]], dict[str, Any]]
+    """Returns what is sent of the verb's parameters."""
+    item: Any = None
+    """For a list: the type of one, in the field ``within`` of each page."""
+    within: str = ""
+    once: str = ""
+    """How its Idempotency-Key begins; with one, a request whose connection was lost is sent again."""
+    patience: float = 0.0
+    """Seconds that the answer may take beyond the usual."""
+
 
 class Transport(Protocol):
-    """Carries commands to sessions, and reads what is known of them."""
+    """Carries commands to sessions and requests over many of them, and reads what is known of them."""
 
     @property
     def clock(self) -> Clock:
@@ -77,4 +101,16 @@ class Transport(Protocol):
 
     async def erase(self, session_id: SessionId, reason: str, *, children: bool, by: str) -> Session:
         """Erase what was written in a session that has ended."""
+        ...
+
+    async def find(self, session_id: str) -> SessionId:
+        """Return the id of a session that exists."""
+        ...
+
+    async def do(self, request: Request, given: dict[str, Any], work: Callable[[], Awaitable[T]]) -> T:
+        """Return what ``work`` does on an open store, or what a server answers to the request."""
+        ...
+
+    def audit_export(self, title: Title) -> AsyncIterator[bytes]:
+        """Yield the audit log as a file in pieces."""
         ...

@@ -35,11 +35,11 @@ from midcourse.people.inbox_rules import (
 from midcourse.policy.document import Policy
 from midcourse.policy.profiles import BUILT_IN, STANDARD
 from midcourse.policy.versions import load as load_policy
+from midcourse.ports.audit_log import audit_page_before
 from midcourse.ports.clock import Clock
 from midcourse.ports.sender import check_people_send
 from midcourse.ports.shelves import readable
 from midcourse.ports.store import AskHead, Head, HeadQuery, Store, every_head
-from midcourse.runtime.audit_log import audit_page_before
 
 T = TypeVar("T")
 SHELF: Final = "inbox"

@@ -1,7 +1,7 @@
 """Wake-ups between processes. The bus may lose everything: it carries hints, never truth."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -27,6 +27,10 @@ class Grown(msgspec.Struct, gc=False, frozen=True, tag="grown"):
     """The session's journal has grown, or a command to it was decided."""
 
     session: SessionId
+
+
+PREVIEWS_KEPT: Final = 256
+"""Previews a slow watcher may lag behind; older ones are dropped, since the durable segment replaces them."""
 
 
 class Delta(msgspec.Struct, gc=False, frozen=True, tag="delta"):

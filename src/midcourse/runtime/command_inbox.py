@@ -22,7 +22,7 @@ from midcourse.core.session import Session, Status
 from midcourse.errors import AgentUnavailable, Damaged, InvalidInput, Refused
 from midcourse.ports.meter import StopVerb
 from midcourse.ports.store import Deciding, InboxRow, Store
-from midcourse.runtime.audit_log import entry_of, is_of_erased
+from midcourse.runtime.audit_entry import entry_of, is_of_erased
 from midcourse.runtime.command_outcome import CommandOutcome, encode_outcome, refusal
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal

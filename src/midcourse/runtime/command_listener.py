@@ -9,10 +9,10 @@ import logging
 from typing import Protocol
 
 from midcourse.core.ids import SessionId, WorkerId
+from midcourse.ports.active_switches import ActiveSwitches
 from midcourse.ports.bus import Delta, Grown, Note, Wake, Watch
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
-from midcourse.runtime.active_switches import ActiveSwitches
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.failed_writes import FailedWrites
 from midcourse.runtime.fanout import Fanout

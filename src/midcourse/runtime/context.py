@@ -13,9 +13,9 @@ from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
 from midcourse.core.terms import Terms
 from midcourse.policy.document import Environments
+from midcourse.ports.active_switches import ActiveSwitches
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
-from midcourse.runtime.active_switches import ActiveSwitches
 from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.fanout import Fanout

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from itertools import count
 from typing import get_args
 
@@ -10,21 +10,14 @@ from midcourse.clock import wait as wait_for
 from midcourse.core import commands as cmd
 from midcourse.core.audit import made
 from midcourse.core.budget import Outlay, remaining
-from midcourse.core.commands import AnyCommand, Role, check_command, decode_command, encode_command, is_below
+from midcourse.core.commands import AnyCommand, check_command, decode_command, encode_command, is_below
 from midcourse.core.events import (
-    AskAnswered,
-    AskClosed,
     Record,
-    Recorded,
-    SegmentWritten,
     SessionCreated,
-    SessionTaken,
     encode_record,
 )
-from midcourse.core.fold import damaged_journal, first
-from midcourse.core.ids import AskId, Position, SessionId, again_id
-from midcourse.core.inspection import Inspection
-from midcourse.core.missing_results import no_such_position
+from midcourse.core.fold import first
+from midcourse.core.ids import Position, SessionId, again_id
 from midcourse.core.pauses import finishes_first
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, LIVE, Session, Status
@@ -37,34 +30,23 @@ from midcourse.errors import (
     StoreError,
     StoreUnavailable,
 )
-from midcourse.ports.bus import Delta, Wake, Watch
-from midcourse.ports.shelves import goes_with
+from midcourse.ports.active_switches import halt_of
+from midcourse.ports.bus import Wake, Watch
 from midcourse.ports.store import Creation, InboxRow
-from midcourse.runtime.active_switches import halt_of
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.children import foreseen, parent_name, passed_on_id
 from midcourse.runtime.command_outcome import CommandOutcome, decode_outcome, raise_if_refused
 from midcourse.runtime.driver import Driver
-from midcourse.runtime.fanout import REMOTE_SECONDS, Watcher
+from midcourse.runtime.fanout import Watcher
 from midcourse.runtime.journal import head_of
-from midcourse.runtime.session_loader import load, read_events
-from midcourse.runtime.time_travel import forked, inspect
+from midcourse.runtime.session_loader import load
 from midcourse.runtime.worker import Worker
 
-_LEAST_PATIENCE = 0.25
-_MOST_PATIENCE = 2.0
-"""Seconds between two looks of a watcher for what nobody told it: longer the longer nothing happens."""
-_FIRST = 8
-"""Events that a watcher reads at first: more each time, as long as they are small."""
-BATCH_BYTES = 128 * 1024
-"""What a reader that has stopped reading holds in memory, about: its events are read so many bytes at a time."""
 _LEAST_WAIT = 1.0
 _LATE = 0.5
 """Seconds that an answer may come late. At least one is waited for the store, however impatient the caller is."""
 _SLOW = 0.25
 """Seconds after which a stop that is not written yet is sent to the children in this process beforehand."""
-_TOOL_COMES = 2.0
-"""Seconds after which whoever waits for an undo is told which tool it needs: another process may have it."""
 STOP_COMMANDS = (cmd.Pause, cmd.Cancel, cmd.Halt)
 STOPPING = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
 STOPPED = frozenset({Status.PAUSED}) | ENDED
@@ -279,20 +261,22 @@ class Control:
             left = deadline - worker.clock.monotonic()
             if left <= 0:
                 break
-            await self._listen_to_owner(session_id, deltas=False)
+            await self.listen_to_owner(session_id, deltas=False)
             await watcher.wait(min(left, 0.1))
             owned = await worker.must_exist(session_id)
-            session = (await load(worker.store, owned.head)).state.session
+            driver = worker.driver(session_id)
+            if driver is not None:
+                # An agent that outlives its deadline may have been in a step when the stop was decided.
+                running, session = driver.running(), driver.session
+                if session.position > owned.head.position:  # its fold runs ahead of the disk
+                    continue
+            else:
+                session = (await load(worker.store, owned.head)).state.session
+                running = tuple(call for call in running if call.step in session.running) if owned.alive else ()
             status, position, unknown = session.status, session.position, session.lost
             deferred = session.finishing is not None
-            driver = worker.driver(session_id)
-            # An agent that outlives its deadline may have been in a step when the stop was decided: look again.
-            if driver is not None:
-                running = driver.running()
-            elif owned.alive:
-                running = tuple(call for call in running if call.step in session.running)
-            else:  # its process has died: what ran there is unknown, and nobody takes what is halted
-                running, unknown = (), (*session.lost, *session.running)
+            if driver is None and not owned.alive:  # its process has died, and no process takes what is halted
+                unknown = (*unknown, *session.running)
         session = await self.session(session_id) if status in ENDED else None
         return Reply(
             level="decided" if deferred or until == "decided" else _level(status, running),
@@ -543,192 +527,7 @@ class Control:
         owned = await self.worker.must_exist(session_id)
         return (await load(self.worker.store, owned.head)).state.session
 
-    async def ended(self, session_id: SessionId) -> tuple[Session, BaseException | None]:
-        """The session, once it has ended, and what its agent raised, if it ended here."""
-        worker = self.worker
-        while True:
-            driver = worker.driver(session_id)
-            if driver is None:
-                owned = await worker.must_exist(session_id)
-                if owned.head.status in ENDED:
-                    return await self.session(session_id), None
-                if (error := worker.failed_writes.lasting(session_id)) is not None:
-                    raise error  # its end cannot be written, so it would be waited for without end
-                with worker.fanout.watching(session_id) as watcher:
-                    await self._listen_to_owner(session_id, deltas=False)
-                    await watcher.wait(0.5)
-                continue
-            with worker.fanout.watching(session_id, only_ends=True) as watcher:
-                while not driver.is_over:
-                    await watcher.wait(5.0)
-            # What a driver has let go of is durable as it stands in its fold.
-            if driver.journal.broken is None and driver.journal.session.status in ENDED:
-                return driver.journal.session, driver.error
-
-    async def undone(self, session_id: SessionId, wait: float) -> None:
-        """Until the undo of an ended session is done, or for ``wait`` seconds."""
-        worker = self.worker
-        began = worker.clock.monotonic()
-        with worker.fanout.watching(session_id) as watcher:
-            while (left := began + wait - worker.clock.monotonic()) > 0:
-                session = await self.session(session_id)
-                waits = session.needs and worker.clock.monotonic() - began > _TOOL_COMES
-                if waits or not session.is_being_undone:
-                    return
-                await self._listen_to_owner(session_id, deltas=False)
-                await watcher.wait(min(left, 0.25))
-
-    async def inspect(self, session_id: SessionId, at: int | None) -> Inspection:
-        """The session as it was at a position, or as it is."""
-        owned = await self.worker.must_exist(session_id)
-        return await inspect(self.worker.store, owned.head, at)
-
-    async def end_of_ask(self, session_id: SessionId, ask: AskId) -> str:
-        """How an ask ended: ``answered``, or as it was closed; empty if it is open, or was never asked.
-
-        Read from the journal: only the asks of the current scope are in the fold. For answers that come too late.
-        """
-        after = Position(0)
-        while page := await read_events(self.worker.store, session_id, after):
-            for record in page:
-                match record.event:
-                    case AskAnswered(ask=named) if named == ask:
-                        return "answered"
-                    case AskClosed(ask=named, end=end) if named == ask:
-                        return end
-                    case _:
-                        after = record.position
-        return ""
-
-    async def fork(
-        self,
-        session_id: SessionId,
-        new: SessionId,
-        at: int | None,
-        *,
-        pause: cmd.Pause | None,
-        by: str = "local",
-        role: Role = "operate",
-    ) -> None:
-        """A new session that goes on from a point of this one; with ``pause`` it is paused before it begins."""
-        worker = self.worker
-        owned = await worker.must_exist(session_id)
-        head, rows = await forked(worker.store, owned.head, new, at, pause, worker.clock.now())
-        # With the session, and not before: if there is one of that name, it keeps what it has.
-        shelves = await self._forked_shelves(session_id, new, at)
-        where = f"of {session_id}" if at is None else f"of {session_id}, at {at}"
-        entry = made(new, by, role, "session.fork", where, worker.clock.now())
-        await worker.store.create(Creation(head, rows, worker=None, audit=(entry,), shelves=shelves))
-        worker.adopt(new, session_id)
-        if pause is not None:
-            # Put before anybody takes it, and sent again to wait for it: the same id is the same command.
-            await worker.store.put(new, pause.id, encode_command(pause), worker.clock.now())
-            with contextlib.suppress(Refused):  # forked where it had ended: nothing of it is left to be paused
-                await self.send(new, pause, until="stopped", wait=worker.settings.unreachable_after)
-        elif worker.drives:
-            await worker.attend(new)
-
-    async def _forked_shelves(
-        self, session_id: SessionId, new: SessionId, at: int | None
-    ) -> dict[str, dict[str, bytes | None]]:
-        """What an adapter keeps for a session beside its journal, on shelves that are named after it."""
-        store = self.worker.store
-        found: dict[str, dict[str, bytes | None]] = {}
-        for shelf in await store.shelves():
-            items = await store.shelved(shelf) if goes_with(session_id, shelf) else ()
-            if items and at is not None:
-                raise InvalidInput(
-                    f"Session '{session_id}' keeps checkpoints of its framework, which are only known as they are now. "
-                    "Leave 'at' out to fork it there.",
-                    field="at",
-                )
-            if items:
-                found[f"{shelf.partition(':')[0]}:{new}"] = dict(items)
-        return found
-
-    async def watch(
-        self,
-        session_id: SessionId,
-        *,
-        after: Position,
-        deltas: bool,
-        follow: bool,
-    ) -> AsyncIterator[Recorded | Delta]:
-        """Events after a position, each once and in order, as they become durable; previews in between if wanted.
-
-        Ends with the session, unless it is to ``follow`` into later turns.
-        """
-        async with contextlib.aclosing(self.batches(session_id, after=after, deltas=deltas, follow=follow)) as batches:
-            async for batch in batches:
-                for one in batch:
-                    yield one
-
-    async def batches(
-        self,
-        session_id: SessionId,
-        *,
-        after: Position,
-        deltas: bool,
-        follow: bool,
-        limit: int = 1000,
-        ends: Callable[[], bool] | None = None,
-    ) -> AsyncGenerator[Sequence[Recorded | Delta]]:
-        """The same, whatever is there at once together: at most ``limit`` events, not more than one may hold.
-
-        Once ``ends`` says so it comes to an end, behind what is journaled by then.
-        """
-        worker = self.worker
-        end = (await worker.must_exist(session_id)).head.position
-        if after > end:
-            raise no_such_position(session_id, after, end)
-        told = worker.clock.monotonic()
-        opened = worker.clock.now()
-        promised = Position(0)
-        patience = _LEAST_PATIENCE
-        wanted = min(limit, _FIRST)
-        await self._listen_to_owner(session_id, deltas=deltas)
-        with worker.fanout.watching(session_id, deltas=deltas) as watcher:
-            while True:
-                previews: list[Recorded | Delta] = []
-                while watcher.deltas:
-                    previews.append(watcher.deltas.popleft())
-                if previews:
-                    yield previews
-                events = await read_events(worker.store, session_id, after, wanted, most_bytes=BATCH_BYTES)
-                if events:
-                    after, patience = events[-1].position, _LEAST_PATIENCE
-                    wanted = min(limit, max(_FIRST, 2 * len(events)))
-                    self._time_delivery(events, opened)
-                    yield events
-                if any(isinstance(event.event, SessionTaken) for event in events):
-                    await self._listen_to_owner(session_id, deltas=deltas)  # a new owner does not know its audience
-                is_last = ends is not None and ends()  # before the look that shows whether there is more
-                if events or watcher.deltas:
-                    continue
-                if after < promised:  # head and rows are written together: what a head tells of can be read
-                    raise damaged_journal(session_id, after + 1, f"rows are missing up to position {promised}")
-                owned = await worker.store.head(session_id)
-                promised = owned.head.position
-                if after < promised:
-                    continue
-                if is_last or (owned.head.status in ENDED and not follow):
-                    return
-                if worker.clock.monotonic() - told > REMOTE_SECONDS / 3:
-                    told = worker.clock.monotonic()
-                    await self._listen_to_owner(session_id, deltas=deltas)
-                # Here it is told of everything; what other processes do, it may have to find out for itself.
-                is_here = worker.driver(session_id) is not None
-                await watcher.wait(_MOST_PATIENCE if is_here else patience)
-                patience = min(_MOST_PATIENCE, 1.5 * patience)
-
-    def _time_delivery(self, events: Sequence[Recorded], opened: float) -> None:
-        """How long text took to get here. What was there before somebody looked was not late."""
-        now = self.worker.clock.now()
-        for record in events:
-            if isinstance(record.event, SegmentWritten) and record.at >= opened:
-                self.worker.meter.delivered(max(0.0, now - record.at))
-
-    async def _listen_to_owner(self, session_id: SessionId, *, deltas: bool) -> None:
+    async def listen_to_owner(self, session_id: SessionId, *, deltas: bool) -> None:
         """Have a session's owner in another process tell this one when it moves."""
         worker = self.worker
         if worker.driver(session_id) is not None:

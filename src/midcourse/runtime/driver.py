@@ -18,9 +18,9 @@ from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.errors import AgentUnavailable, Damaged, Diverged, Interrupt, MidcourseError, StoreError, without_path
 from midcourse.policy.pace import Pace
+from midcourse.ports.active_switches import halt_of
 from midcourse.ports.sender import enter_agent
 from midcourse.ports.store import InboxRow
-from midcourse.runtime.active_switches import halt_of
 from midcourse.runtime.agent_task import AgentFailed, AgentReturned, AgentTask
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.call_recovery import CallRecovery

@@ -11,11 +11,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from midcourse.core.ids import SessionId
-from midcourse.ports.bus import Bus, Delta, Grown
+from midcourse.ports.bus import PREVIEWS_KEPT, Bus, Delta, Grown
 from midcourse.ports.clock import Clock
 
-PREVIEWS_KEPT: Final = 256
-"""Previews a slow watcher may lag behind; older ones are dropped, since the durable segment replaces them."""
 REMOTE_SECONDS: Final = 15.0
 """How long another process is told without asking again."""
 

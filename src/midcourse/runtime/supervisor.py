@@ -23,7 +23,7 @@ from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.policy_decision import COSTS_ATTENTION, Alarm, Decision, Unseen
 from midcourse.core.session import ENDED, LIVE, Session, Status
 from midcourse.core.tenants import MARK, tenant_of
-from midcourse.core.terms import TaskClass, Terms
+from midcourse.core.terms import UNWATCHED, TaskClass, Terms
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, StoreError
 from midcourse.policy.document import CLASSES, Environments, Policy
 from midcourse.policy.evaluation import may_stop
@@ -64,8 +64,6 @@ from midcourse.runtime.settings import Settings
 
 log = logging.getLogger("midcourse")
 
-UNWATCHED: Final = "none"
-"""The name of the policy that leaves a session alone, whatever the default is."""
 _DELAYS: Final = (0.05, 0.25, 1.0)
 """Seconds before an interruption that failed is tried again; then as many as the last time."""
 _SLOWLY: Final = 10.0

@@ -11,9 +11,9 @@ from midcourse.core.commands import Cancel, Pause, encode_command
 from midcourse.core.ids import Position, SessionId, depth_of
 from midcourse.core.session import NEEDS_DRIVING, Session, Status
 from midcourse.errors import Damaged, MidcourseError, SessionNotFound
+from midcourse.ports.active_switches import ActiveSwitches, halt_of, must_halt
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Owned, Store
-from midcourse.runtime.active_switches import ActiveSwitches, halt_of, must_halt
 from midcourse.runtime.children import STOPS_CHILDREN, is_orphaned, parent_name, passed_on, passed_on_id
 from midcourse.runtime.deadlines import AHEAD
 from midcourse.runtime.driver import Driver

@@ -18,7 +18,7 @@ from midcourse.core.fold import first
 from midcourse.core.ids import Epoch, Position, SessionId, WorkerId, root_of
 from midcourse.core.session import WORKS, Session, Status
 from midcourse.core.tenants import DEFAULT, tenant_of
-from midcourse.core.terms import NO_TERMS, Terms
+from midcourse.core.terms import NO_TERMS, UNWATCHED, Terms
 from midcourse.errors import (
     AgentUnavailable,
     Damaged,
@@ -30,15 +30,15 @@ from midcourse.errors import (
     StoreError,
     encodable_text,
 )
+from midcourse.ports.active_switches import ActiveSwitches
 from midcourse.ports.bus import Bus
 from midcourse.ports.clock import Clock
 from midcourse.ports.meter import UNMETERED, Meter
 from midcourse.ports.projection import Projection
 from midcourse.ports.store import Append, Creation, Deciding, Head, Owned, Store
-from midcourse.runtime.active_switches import ActiveSwitches
 from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
-from midcourse.runtime.audit_log import entry_of
+from midcourse.runtime.audit_entry import entry_of
 from midcourse.runtime.calls import enter_process
 from midcourse.runtime.children import is_orphaned, parent_name
 from midcourse.runtime.command_listener import CommandListener
@@ -54,7 +54,7 @@ from midcourse.runtime.process_pool import ProcessPool
 from midcourse.runtime.session_loader import LoadedSession, load
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.signal_reader import SignalReader
-from midcourse.runtime.supervisor import UNWATCHED, Supervisor, WatchedSession
+from midcourse.runtime.supervisor import Supervisor, WatchedSession
 from midcourse.runtime.sweeper import Sweeper
 from midcourse.runtime.thread_pool import ThreadPool
 from midcourse.runtime.tools import AgentPlace, known_tool

@@ -8,12 +8,13 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from midcourse import Agent
+from midcourse.core.terms import UNWATCHED
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, describe
+from midcourse.handle import registered
 from midcourse.policy.versions import HOW_TO_SAVE
 from midcourse.policy.versions import load as load_policy
 from midcourse.ports.store import Store
-from midcourse.runtime.agents import Agent, registered
-from midcourse.runtime.supervisor import UNWATCHED
 
 YAML = (".yaml", ".yml")
 _HOW = "Decorate an async function of a run with @midcourse.agent, or wrap one."

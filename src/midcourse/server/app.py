@@ -9,20 +9,19 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
+from midcourse import Agent, Settings
 from midcourse._version import __version__
 from midcourse.analysis.reports.review import WEEKLY
 from midcourse.clock import SystemClock
 from midcourse.core.audit import KEPT
 from midcourse.core.replies import Durability
 from midcourse.core.switches import Switch
+from midcourse.handle import LocalTransport
 from midcourse.people.inbox_rules import OPERATORS, check_name
 from midcourse.people.leader_lease import LeaderLease
 from midcourse.people.notifier import Notifier, run_notifier
 from midcourse.ports.meter import Meter, Meters
 from midcourse.ports.store import Store
-from midcourse.runtime.agents import Agent
-from midcourse.runtime.control import Control
-from midcourse.runtime.settings import Settings
 from midcourse.server.agent_loader import unknown_policies
 from midcourse.server.audit_retention import check_kept, keep_pruning
 from midcourse.server.auth import Access, access_of
@@ -131,7 +130,7 @@ class Server:
         check_every(self.review_every)
         check_kept(self.keep_audit)
         check_name(self.escalate_to, "escalate_to")
-        self.control: Control | None = None
+        self.local: LocalTransport | None = None
         self.parked = 0
         self._store_metrics = StoreMetrics(SystemClock())
         self.app = self._make()
@@ -150,21 +149,18 @@ class Server:
             meter=self._store_metrics.metrics
             if self.meter is None
             else Meters(self._store_metrics.metrics, self.meter),
-        ) as control:
-            for one in await unknown_policies(control.worker.store, control.worker.agents):
+        ) as local:
+            for one in await unknown_policies(local.store, local.worker.agents):
                 log.warning("%s", one)
-            self.control = control
-            self.app.state.control = control
+            self.local = self.app.state.local = local
             self.app.state.reading = reading = ReadingThread()
-            self.app.state.board = FleetBoard(
-                control.worker.store, control.worker.clock, control.worker.settings.unreachable_after
-            )
-            tokens = TokenStore(control.worker.store, control.worker.clock, local=self.token)
-            self.app.state.access = Access(tokens, Logins(control.worker.store, control.worker.clock, tokens))
-            reviewing = self._begin_reviews(control, reading)
-            pruning = self._begin_pruning(control, reading)
-            retaining = self._begin_erasing(control, reading)
-            teller = self._run_notifier(control)
+            self.app.state.board = FleetBoard(local.store, local.clock, local.worker.settings.unreachable_after)
+            tokens = TokenStore(local.store, local.clock, local=self.token)
+            self.app.state.access = Access(tokens, Logins(local.store, local.clock, tokens))
+            reviewing = self._begin_reviews(local, reading)
+            pruning = self._begin_pruning(local, reading)
+            retaining = self._begin_erasing(local, reading)
+            teller = self._run_notifier(local)
             telling = asyncio.get_running_loop().create_task(run_notifier(teller))
             try:
                 yield
@@ -175,8 +171,8 @@ class Server:
                 await asyncio.gather(*background, return_exceptions=True)
                 await teller.end()
                 self._store_metrics.close()
-                self.parked = max(self.parked, len(control.worker.drivers()))
-                self.control = None
+                self.parked = max(self.parked, len(local.worker.drivers()))
+                self.local = None
                 reading.close()
 
     async def login_code(self) -> str:
@@ -192,36 +188,36 @@ class Server:
         except those that would start a session: ``draining``. Open streams are told, and at the end they send what is
         journaled by then, and end.
         """
-        control = self.control
-        if control is None or self.app.state.leaving.is_announced:
+        local = self.local
+        if local is None or self.app.state.leaving.is_announced:
             return
         self.app.state.leaving.is_announced = True
-        if self.drain_delay and not at_once and self.app.state.health.is_asked(control.worker.clock):
+        if self.drain_delay and not at_once and self.app.state.health.is_asked(local.clock):
             log.info("about to end: takes requests for %g s more, while /readyz sends them elsewhere", self.drain_delay)
             await asyncio.sleep(self.drain_delay)
-        self.parked = len(control.worker.drivers())
+        self.parked = len(local.worker.drivers())
         self.app.state.leaving.announce()
-        await drained(control, self.grace)
+        await drained(local, self.grace)
         self.app.state.leaving.end()
-        control.worker.fanout.wake_all()
+        local.worker.fanout.wake_all()
         await self.app.state.leaving.wait_for_streams(3 * END_SECONDS)
 
-    def _begin_reviews(self, control: Control, reading: ReadingThread) -> "asyncio.Task[None] | None":
+    def _begin_reviews(self, local: LocalTransport, reading: ReadingThread) -> "asyncio.Task[None] | None":
         if self.review_every is None:
             return None
-        worker, policy = control.worker, self.settings.policy
+        worker, policy = local.worker, self.settings.policy
         work = keep_reviewing(worker.store, worker.clock, reading, every=self.review_every, policy=policy)
         return asyncio.get_running_loop().create_task(work)
 
-    def _begin_pruning(self, control: Control, reading: ReadingThread) -> "asyncio.Task[None] | None":
+    def _begin_pruning(self, local: LocalTransport, reading: ReadingThread) -> "asyncio.Task[None] | None":
         if self.keep_audit is None:
             return None
-        worker = control.worker
+        worker = local.worker
         work = keep_pruning(worker.store, worker.clock, reading, keep=self.keep_audit)
         return asyncio.get_running_loop().create_task(work)
 
-    def _run_notifier(self, control: Control) -> Notifier:
-        worker = control.worker
+    def _run_notifier(self, local: LocalTransport) -> Notifier:
+        worker = local.worker
 
         async def switches() -> Sequence[Switch]:
             return [*await worker.standing.recent(), *await worker.standing.lifted()]
@@ -236,10 +232,10 @@ class Server:
             switches=switches,
         )
 
-    def _begin_erasing(self, control: Control, reading: ReadingThread) -> "asyncio.Task[None] | None":
+    def _begin_erasing(self, local: LocalTransport, reading: ReadingThread) -> "asyncio.Task[None] | None":
         if self.settings.keep_for is None:
             return None
-        return asyncio.get_running_loop().create_task(keep_erasing(control, reading, self.settings.keep_for))
+        return asyncio.get_running_loop().create_task(keep_erasing(local, reading, self.settings.keep_for))
 
     def _make(self) -> FastAPI:
         app = FastAPI(
@@ -256,7 +252,7 @@ class Server:
         )
         app.openapi = lambda: describe(app)
         app.state.streams = Streams(each=self.limits.streams_each, total=self.limits.streams)
-        app.state.access = app.state.control = None
+        app.state.access = app.state.local = None
         app.state.leaving = Shutdown()
         app.state.health, app.state.metering = Health(), self._store_metrics
         app.state.metrics_open = self.metrics_open

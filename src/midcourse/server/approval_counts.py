@@ -17,8 +17,7 @@ async def note_answer(caller: Caller, asked: AskHead | None, value: Value, reply
     """
     if asked is None or not wants_yes(asked) or reply.level == "accepted":
         return
-    worker = caller.control.worker
     approved = approves(asked, value)
     with contextlib.suppress(MidcourseError):
-        desk = PeopleInbox(worker.store, worker.clock)
+        desk = PeopleInbox(caller.store, caller.clock)
         await desk.note_answer(asked, session_id=reply.session, by=caller.principal.by, approved=approved)

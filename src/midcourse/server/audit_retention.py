@@ -5,9 +5,9 @@ from typing import Final
 
 from midcourse.core.audit import KEPT
 from midcourse.errors import InvalidInput, MidcourseError
+from midcourse.ports.audit_log import prune_audit
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
-from midcourse.runtime.audit_log import prune_audit
 from midcourse.server.host_threads import ReadingThread
 from midcourse.server.tokens import HOST
 

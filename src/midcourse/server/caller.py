@@ -17,8 +17,10 @@ from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
 from midcourse.core.tenants import MARK, in_tenant, tenant_of
 from midcourse.errors import AccessDenied, InvalidInput, MidcourseError, Refused, SessionNotFound
+from midcourse.handle import LocalTransport, Sessions
+from midcourse.ports.clock import Clock
 from midcourse.ports.sender import AGENT_HEADER, agent_here, has_session
-from midcourse.runtime.control import Control
+from midcourse.ports.store import Store
 from midcourse.server.auth import access_of, check_role
 from midcourse.server.conventions import address_in, bare_tag
 from midcourse.server.fleet_changes import FleetBoard
@@ -124,9 +126,24 @@ class Caller:
         return SessionId(session_id) if self.tenant is None else in_tenant(self.tenant, session_id)
 
     @property
-    def control(self) -> Control:
-        """The controls over the store."""
-        return cast("Control", self._request.app.state.control)
+    def local(self) -> LocalTransport:
+        """The open store, for the caller's role."""
+        return cast("LocalTransport", self._request.app.state.local).for_role(self.principal.role)
+
+    @property
+    def store(self) -> Store:
+        """The store with the sessions."""
+        return self.local.store
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the store."""
+        return self.local.clock
+
+    @property
+    def sessions(self) -> Sessions:
+        """What the caller may do with many sessions."""
+        return Sessions(self.local)
 
     @property
     def streams(self) -> Streams:
@@ -165,7 +182,7 @@ class Caller:
     def command_id(self) -> CommandId:
         """The id of the caller's command: its Idempotency-Key, so that a retry is the same command, or a fresh one."""
         if self.key is None:
-            return CommandId(f"cmd_{self.control.worker.clock.fresh_id()}")
+            return CommandId(f"cmd_{self.local.clock.fresh_id()}")
         name = f"{self.principal.full_name}:{self.key}"
         if len(name) > ID_LIMIT:
             name = f"{self.principal.full_name}:{hashlib.blake2b(self.key.encode(), digest_size=20).hexdigest()}"
@@ -176,7 +193,7 @@ class Caller:
         own: dict[str, Any] = {
             "id": self.command_id,
             "by": self.principal.by,
-            "role": self.role,
+            "role": self.principal.role,
             "expects": self.if_match,
         }
         return kind(**{**own, **fields})
@@ -184,7 +201,7 @@ class Caller:
     def derived_session_id(self) -> SessionId:
         """The id of a session that the caller creates: made of its Idempotency-Key, else fresh."""
         if self.key is None:
-            return self.own_id(f"sess_{self.control.worker.clock.fresh_id()}")
+            return self.own_id(f"sess_{self.clock.fresh_id()}")
         return self.own_id(f"sess_{self.key_digest}")
 
     @property
@@ -210,7 +227,7 @@ class Caller:
             role=self.role,
             action=action,
             detail=detail,
-            at=self.control.worker.clock.now(),
+            at=self.clock.now(),
         )
 
     async def session(self, session_id: str) -> Session:
@@ -219,7 +236,7 @@ class Caller:
         Raises:
             SessionNotFound: no such session.
         """
-        return await self.read(self.control.session(SessionId(session_id)))
+        return await self.read(self.local.state(SessionId(session_id)))
 
     def check_match(self, session: Session | None) -> None:
         """Whether a session is the one that If-Match means; what is not there yet matches nothing.
@@ -241,7 +258,7 @@ class Caller:
 
     async def session_at(self, session_id: str, position: int) -> Session:
         """A session as it was at a position."""
-        return (await self.read(self.control.inspect(SessionId(session_id), position))).session
+        return (await self.read(self.local.inspect(SessionId(session_id), position))).session
 
     async def read(self, work: Coroutine[Any, Any, T]) -> T:
         """Something that folds a journal, or shows one, however long it is, and holds nobody else's request up."""
@@ -249,7 +266,7 @@ class Caller:
 
     async def send(self, session_id: str, command: AnyCommand, *, wait: float, until: Level = "decided") -> Reply:
         """Send a command and answer once ``until`` is reached, or after ``wait`` seconds with what is known by then."""
-        reply = await self.control.send(SessionId(session_id), command, until=until, wait=wait)
+        reply = await self.local.send(SessionId(session_id), command, until=until, wait=wait)
         facts = {"session": session_id, "by": self.principal.by, "reached": reply.level, "status": reply.status}
         log.info("%s of session %s", verb(command), session_id, extra=facts)
         return reply
@@ -287,9 +304,10 @@ async def _principal(request: Request, needed: Rung, *taken: str, agents: bool) 
         check_role(known, needed)
     if not agents:
         check_no_agent(principal.session, "use this address")
-    _check_path(request, principal)
+    caller = Caller(request, principal)
+    _check_path(request, caller)
     if request.scope.get("endpoint") not in _CHECKED_THERE:
-        Caller(request, principal).check_reach(request.path_params.get("session_id"))
+        caller.check_reach(request.path_params.get("session_id"))
     return principal
 
 
@@ -299,20 +317,19 @@ async def _as_sent(request: Request, principal: Principal) -> Principal:
     if not named:
         return principal
     agent = SessionId(named)
-    store = cast("Control", request.app.state.control).worker.store
+    store = cast("LocalTransport", request.app.state.local).store
     return principal.as_agent_of(agent) if await has_session(store, agent) else principal
 
 
-def _check_path(request: Request, principal: Principal) -> None:
+def _check_path(request: Request, caller: Caller) -> None:
     """The session that the address names, in the caller's tenant: within it, the tenant may be left out.
 
     Raises:
         SessionNotFound: it is another tenant's.
     """
     named: str | None = request.path_params.get("session_id")
-    if named is None:
+    if named is None or caller.tenant is None:
         return
-    caller = Caller(request, principal)
     # Read by the endpoint after this.
     request.path_params["session_id"] = session_id = caller.named(named)
     caller.check_visible(session_id)

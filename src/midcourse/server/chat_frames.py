@@ -12,10 +12,8 @@ from midcourse.core.ids import Position, SessionId, checkpoint_id
 from midcourse.core.session import Session
 from midcourse.core.to_json import to_json
 from midcourse.errors import MidcourseError
-from midcourse.ports.bus import Delta
-from midcourse.runtime.control import Control
-from midcourse.runtime.fanout import PREVIEWS_KEPT
-from midcourse.runtime.session_loader import content_of
+from midcourse.handle import LocalTransport
+from midcourse.ports.bus import PREVIEWS_KEPT, Delta
 from midcourse.server.delivered_asks import Delivered, open_asks
 from midcourse.server.stream import PIECE, end_frame, frame
 
@@ -170,7 +168,7 @@ class ChatFrames:
 
 
 async def chat_frames(
-    control: Control,
+    local: LocalTransport,
     chat: ChatFrames,
     *,
     after: Position,
@@ -180,7 +178,7 @@ async def chat_frames(
     ends: Callable[[], bool] | None = None,
 ) -> AsyncIterator[bytes]:
     """The stream of a chat from ``after`` on, until it is over. An ask is noted as delivered before it is sent."""
-    batches = control.batches(chat.session_id, after=after, deltas=True, follow=True, limit=PIECE, ends=ends)
+    batches = local.batches(chat.session_id, after=after, deltas=True, follow=True, limit=PIECE, ends=ends)
     try:
         async for one in _each(batches):
             position = None if isinstance(one, Delta) else one.position
@@ -189,7 +187,7 @@ async def chat_frames(
                     await delivered.note(chat.session_id, shown["ask_id"], caller)
                 yield frame(shown, position=position)
             if not isinstance(one, Delta) and isinstance(one.event, ev.SessionCompleted) and not chat.waits:
-                content = await content_of(control.worker.store, one.event.result)
+                content = await local.content(one.event.result)
                 yield frame(chat.completed(msgspec.Raw(content)), position=position)
             if chat.is_over:
                 return

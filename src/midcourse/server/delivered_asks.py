@@ -5,11 +5,13 @@ from math import inf
 
 from midcourse.core import commands as cmd
 from midcourse.core.codec import canonical
+from midcourse.core.events import AskAnswered, AskClosed
 from midcourse.core.ids import AskId, CommandId, SessionId, ask_id
 from midcourse.core.replies import Reply
 from midcourse.core.request_checks import answer_value
 from midcourse.core.session import Session
 from midcourse.errors import Refused
+from midcourse.handle import LocalTransport
 from midcourse.people.inbox import open_ask
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import AskHead, Store
@@ -47,8 +49,7 @@ class Answering:
         self._answer = answer
         self._arrived = arrived
         self._asked: dict[str, AskHead | None] = {}
-        worker = caller.control.worker
-        self._delivered = Delivered(worker.store, worker.clock)
+        self._delivered = Delivered(caller.store, caller.clock)
 
     async def named(self, ask: str) -> str:
         """The ask of that id.
@@ -106,7 +107,7 @@ class Answering:
             ask=AskId(name),
         )
         if ask not in self._asked:  # as it was before the first try
-            self._asked[ask] = await open_ask(self._caller.control.worker.store, holder, name)
+            self._asked[ask] = await open_ask(self._caller.store, holder, name)
         try:
             reply = await self._caller.send(holder, command, wait=_WAIT)
         except Refused as error:
@@ -127,7 +128,7 @@ class Answering:
         child, _, name = ask.rpartition("/")
         if child and not child.startswith(f"{self._session.id}."):
             return False
-        row = await self._caller.control.worker.store.row(SessionId(child or self._session.id), self._command_id(ask))
+        row = await self._caller.store.row(SessionId(child or self._session.id), self._command_id(ask))
         if row is None:
             return False
         sent = cmd.decode_command(row.content) if row.content else None
@@ -137,7 +138,7 @@ class Answering:
         child, _, name = ask.rpartition("/")
         holder = SessionId(child or self._session.id)
         is_here = not child or child.startswith(f"{self._session.id}.")
-        end = await self._caller.read(self._caller.control.end_of_ask(holder, AskId(name))) if is_here else ""
+        end = await self._caller.read(_end_of_ask(self._caller.local, holder, name)) if is_here else ""
         if end == "answered":
             return Refused(
                 f"Cannot resume session '{self._session.id}': '{ask}' was answered before (already_resumed).",
@@ -153,6 +154,22 @@ class Answering:
         return checkpoint_gone(f"Cannot resume session '{self._session.id}': {why}.", self._session.id)
 
 
+async def _end_of_ask(local: LocalTransport, session_id: SessionId, ask: str) -> str:
+    """Return how an ask ended: ``answered``, or as it was closed; empty if it is open, or was never asked.
+
+    Read from the journal: only the asks of the current scope are in the fold. For answers that come too late.
+    """
+    async for record in local.every_event(session_id):
+        match record.event:
+            case AskAnswered(ask=named) if named == ask:
+                return "answered"
+            case AskClosed(ask=named, end=end) if named == ask:
+                return end
+            case _:
+                pass
+    return ""
+
+
 def open_asks(session: Session) -> dict[str, tuple[str, str]]:
     """The open asks of a session, those of its children too: id to reason and prompt."""
     own = {str(ask.id): (ask.reason, ask.prompt) for ask in session.asks}
@@ -163,7 +180,7 @@ class BegunSessions:
     """Which Idempotency-Key began a session whose id its client chose: sent again, it is no second message."""
 
     def __init__(self, caller: Caller, session_id: SessionId) -> None:
-        self._store = caller.control.worker.store
+        self._store = caller.store
         self._shelf = f"chat:{session_id}:begun"
         self._key = None if caller.key is None else caller.command_id
 

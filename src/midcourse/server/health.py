@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from midcourse.errors import MidcourseError, StoreFull
+from midcourse.handle import LocalTransport
 from midcourse.ports.clock import Clock
-from midcourse.runtime.control import Control
 
 SHELF: Final = "readiness"
 """Where the store is written to, to see whether it can be."""
@@ -36,7 +36,7 @@ class Readiness:
 
 
 class Health:
-    """Looks at the controls of a server, and at their store now and then."""
+    """Checks the worker of a server, and its store now and then."""
 
     def __init__(self) -> None:
         self._store: tuple[float, str] | None = None
@@ -47,34 +47,34 @@ class Health:
         """Whether something asks where to send requests: a load balancer, say."""
         return self._asked_at is not None and clock.monotonic() - self._asked_at <= ASKED_WITHIN
 
-    async def readiness(self, control: Control | None, *, is_leaving: bool = False) -> Readiness:
+    async def readiness(self, local: LocalTransport | None, *, is_leaving: bool = False) -> Readiness:
         """How it stands now. Tells no path, no address and no words of an error: it is told to everybody."""
-        if control is None:
+        if local is None:
             return Readiness({"server": "has not started, or has ended"})
-        worker = control.worker
+        worker = local.worker
         self._asked_at = worker.clock.monotonic()
         listens = OK if worker.is_listening else "the thread that hears commands is late, or has ended"
-        checks = {"store": await self._store_of(control), "control": listens}
+        checks = {"store": await self._store_of(local), "control": listens}
         return Readiness(checks, is_leaving or worker.is_draining)
 
-    async def _store_of(self, control: Control) -> str:
-        now = control.worker.clock.monotonic()
+    async def _store_of(self, local: LocalTransport) -> str:
+        now = local.clock.monotonic()
         if self._store is not None and now - self._store[0] < (HOLDS if self._store[1] == OK else HOLDS_BAD):
             return self._store[1]
         if self._looking is None:  # who asks meanwhile waits for the same look
-            self._looking = asyncio.create_task(_try(control))
+            self._looking = asyncio.create_task(_try(local))
             self._looking.add_done_callback(self._looked)
         found = await asyncio.shield(self._looking)
-        self._store = control.worker.clock.monotonic(), found
+        self._store = local.clock.monotonic(), found
         return found
 
     def _looked(self, _task: "asyncio.Task[str]") -> None:
         self._looking = None
 
 
-async def _try(control: Control) -> str:
+async def _try(local: LocalTransport) -> str:
     """Write to the store and read it back."""
-    worker = control.worker
+    worker = local.worker
     content = worker.id.encode()
     try:
         async with worker.clock.timeout(SECONDS):

@@ -13,12 +13,11 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+from midcourse import Agent, Settings
 from midcourse.core.replies import Durability
+from midcourse.handle import LocalTransport
 from midcourse.ports.meter import UNMETERED, Meter
 from midcourse.ports.store import Store
-from midcourse.runtime.agents import Agent
-from midcourse.runtime.control import Control
-from midcourse.runtime.settings import Settings
 from midcourse.wiring import open_control
 
 log = logging.getLogger("midcourse.server")
@@ -39,12 +38,12 @@ async def hosted(
     redis: str | None = None,
     grace: float = 10.0,
     meter: Meter = UNMETERED,
-) -> AsyncGenerator[Control]:
-    """Controls over a store whose agents run in a thread of their own. At the end each session is let go."""
+) -> AsyncGenerator[LocalTransport]:
+    """Open a store whose agents run in a thread of their own. At the end each session is released."""
     chosen = settings or Settings()
 
-    def opening() -> Coroutine[Any, Any, Control]:
-        return open_control(
+    async def opening() -> LocalTransport:
+        control = await open_control(
             store,
             durability=durability,
             drives=drives,
@@ -53,6 +52,7 @@ async def hosted(
             redis=redis,
             meter=meter,
         )
+        return LocalTransport(control)
 
     host = _Host(opening, grace, patience=grace + chosen.cleanup + _LAST_MOMENT)
     try:
@@ -61,9 +61,9 @@ async def hosted(
         await host.end()
 
 
-async def drained(control: Control, grace: float) -> None:
-    """Let every session of ``control`` go, on the agents' loop; or come back without, if an agent's code holds that."""
-    worker = control.worker
+async def drained(local: LocalTransport, grace: float) -> None:
+    """Release every session, on the agents' loop; or return without, if an agent's code holds that."""
+    worker = local.worker
     worker.take_nothing_more()
     draining = asyncio.run_coroutine_threadsafe(worker.drain(grace), worker.loop)
     with contextlib.suppress(TimeoutError):
@@ -74,7 +74,9 @@ async def drained(control: Control, grace: float) -> None:
 class _Host:
     """The thread. What it tells goes through the loop of whoever made it."""
 
-    def __init__(self, opening: Callable[[], Coroutine[Any, Any, Control]], grace: float, *, patience: float) -> None:
+    def __init__(
+        self, opening: Callable[[], Coroutine[Any, Any, LocalTransport]], grace: float, *, patience: float
+    ) -> None:
         self._opening = opening
         self._grace = grace
         self._patience = patience
@@ -82,8 +84,8 @@ class _Host:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asked = asyncio.Event()
         self._over = asyncio.Event()
-        self._control: Control | None = None
-        self.ready: asyncio.Future[Control] = self._caller.create_future()
+        self._local: LocalTransport | None = None
+        self.ready: asyncio.Future[LocalTransport] = self._caller.create_future()
         threading.Thread(target=self._run, name=_AGENTS, daemon=True).start()
 
     def _run(self) -> None:
@@ -104,15 +106,15 @@ class _Host:
     async def _live(self) -> None:
         self._loop = asyncio.get_running_loop()
         try:
-            control = await self._opening()
+            local = await self._opening()
         except BaseException as error:  # noqa: BLE001 - it is raised where the store was asked for
             self._tell(partial(self.ready.set_exception, error))
             return
-        self._control = control
-        self._tell(partial(self.ready.set_result, control))
+        self._local = local
+        self._tell(partial(self.ready.set_result, local))
         await self._asked.wait()
-        await control.worker.close(self._grace)
-        await control.worker.closed()
+        await local.worker.close(self._grace)
+        await local.worker.closed()
 
     async def end(self) -> None:
         """Let every session go, and end the thread; or leave it behind, if an agent's code holds it and does not end.
@@ -127,7 +129,7 @@ class _Host:
                 async with asyncio.timeout(self._patience):
                     await self._over.wait()
             except TimeoutError:
-                if self._control is not None and self._control.worker.is_closing_after_calls:
+                if self._local is not None and self._local.worker.is_closing_after_calls:
                     continue  # it says what it waits for
                 log.error("the agents' loop is held and does not end; it is left behind. Nothing answered is lost")
             return

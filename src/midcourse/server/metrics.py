@@ -14,12 +14,12 @@ from midcourse.analysis.reports.fleet import Fleet, FleetSession, default_policy
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.session import LIVE
 from midcourse.errors import MidcourseError
+from midcourse.handle import LocalTransport
 from midcourse.people.outbox import Outbox
 from midcourse.policy.intervention_shelf import count_alarms
+from midcourse.ports.active_switches import ActiveSwitches
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, HeadQuery, Store, every_head
-from midcourse.runtime.active_switches import ActiveSwitches as Switches
-from midcourse.runtime.control import Control
 from midcourse.server.host_threads import ReadingThread
 from midcourse.telemetry.metrics import UNCLASSED, Census, FleetRates, Metrics, Rates
 
@@ -48,9 +48,9 @@ class StoreMetrics:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._done_at: dict[str, float] = {}
 
-    async def text(self, control: Control, reading: ReadingThread, streams: int, accept: str) -> tuple[bytes, str]:
+    async def text(self, local: LocalTransport, reading: ReadingThread, streams: int, accept: str) -> tuple[bytes, str]:
         """Everything as it is now, and the format it is in."""
-        worker, standing = control.worker, self.metrics.standing
+        worker, standing = local.worker, self.metrics.standing
         standing.owned, standing.streams = len(worker.drivers()), streams
         standing.draining, standing.control_age = worker.is_draining, worker.control_age
         counting = self._beside("census", EVERY, reading, self._count(worker.store))
@@ -115,7 +115,7 @@ async def census(store: Store, now: float) -> Census:
         asks=asks,
         oldest_ask=oldest,
         alarms=await count_alarms(store, since=now - DAY),
-        kill_switches=len(await Switches(store).switches()),
+        kill_switches=len(await ActiveSwitches(store).switches()),
         webhooks_waiting=len(waiting),
         webhooks_failing=sum(row.tries > 0 for row in waiting),
     )

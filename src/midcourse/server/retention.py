@@ -8,8 +8,7 @@ from typing import Final
 
 from midcourse.core.request_checks import MOST
 from midcourse.errors import MidcourseError
-from midcourse.handle import Midcourse
-from midcourse.runtime.control import Control
+from midcourse.handle import LocalTransport, Midcourse
 from midcourse.server.host_threads import ReadingThread
 
 log = logging.getLogger("midcourse.server")
@@ -18,9 +17,9 @@ EVERY: Final = 3600.0
 """Seconds between two looks for what is old enough."""
 
 
-async def keep_erasing(control: Control, reading: ReadingThread, days: float, *, every: float = EVERY) -> None:
+async def keep_erasing(local: LocalTransport, reading: ReadingThread, days: float, *, every: float = EVERY) -> None:
     """Erase what ended more than so many days ago, now and every so often. Until cancelled."""
-    midcourse = Midcourse(control)
+    midcourse = Midcourse(local)
     while True:
         try:
             erased = await reading(midcourse.erase_older(days, limit=MOST))
@@ -35,4 +34,4 @@ async def keep_erasing(control: Control, reading: ReadingThread, days: float, *,
             erased = ()
             log.exception("what is older than %g days could not be erased, and is tried again later", days)
         # A full page: there may be more, and whoever waits for the store comes in between.
-        await control.worker.clock.sleep(1.0 if len(erased) == MOST else every)
+        await local.clock.sleep(1.0 if len(erased) == MOST else every)

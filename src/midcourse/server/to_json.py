@@ -22,7 +22,6 @@ from midcourse.core.to_json import to_json
 from midcourse.policy.restraint import Batch
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head
-from midcourse.runtime.agents import Agent
 from midcourse.server.logins import Login, described
 from midcourse.server.tokens import KeptToken, Principal
 
@@ -32,6 +31,7 @@ BOOKKEEPING: Final = frozenset(
     | {"loose_keys", "amended", "at", "outputs", "prices", "has_spawned"}
 )
 """Fields of a session that nobody outside needs."""
+_OF_REPLY: Final = Reply.__struct_fields__
 _OF_HEAD: Final = tuple(name for name in Head.__struct_fields__ if name not in ("digest", "wake_at"))
 """Not spelled out one by one: lists have thousands."""
 _encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=str)
@@ -101,8 +101,10 @@ def delta_view(delta: Delta) -> dict[str, Any]:
 
 
 def reply_view(reply: Reply) -> dict[str, Any]:
-    """What a control answers, and the same as a sentence."""
-    return {**to_json(reply), "sentence": str(reply)}
+    """Return what a control answers, and the same as a sentence. Most fields are JSON as they are."""
+    shown: dict[str, Any] = {name: getattr(reply, name) for name in _OF_REPLY}
+    shown["running"], shown["receipt"] = to_json(reply.running), to_json(reply.receipt)
+    return {**shown, "unknown": list(reply.unknown), "sentence": str(reply)}
 
 
 def receipt_view(receipt: Receipt) -> dict[str, Any]:
@@ -137,21 +139,6 @@ def switch_view(report: SwitchReport, *, whole: bool = True) -> dict[str, Any]:
 def batch_view(batch: Batch) -> dict[str, Any]:
     """Alarms that a person is told of at once."""
     return to_json(batch)
-
-
-def agent_view(agent: Agent[object]) -> dict[str, Any]:
-    """An agent that can be started."""
-    return {
-        "name": agent.name,
-        "description": agent.description,
-        "goals": list(agent.goals),
-        "version": agent.version,
-        "mode": agent.mode,
-        "resumable": agent.resumable,
-        "origin": agent.origin,
-        "asks": agent.asks,
-        "terms": to_json(agent.terms),
-    }
 
 
 def audit_view(entries: Sequence[Audited]) -> list[dict[str, Any]]:

@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, NoReturn, TypeVar
 from midcourse.core.events import StepFinished, decode_record
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, SessionId
+from midcourse.ports.active_switches import SHELF as STANDING
 from midcourse.ports.store import Append, InboxRow, Store
-from midcourse.runtime.active_switches import SHELF as STANDING
 from midcourse.testing.wrapped_store import WrappedStore
 
 T = TypeVar("T")

@@ -7,8 +7,9 @@ from midcourse.core.audit import PRUNE, AuditEntry
 from midcourse.core.audit_export import Title, Verified, verify
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.errors import Damaged
+from midcourse.ports.audit_log import audit_filter, audit_page, export_audit, prune_audit, read_audit
 from midcourse.ports.store import Append, InboxRow
-from midcourse.runtime.audit_log import audit_filter, audit_page, entry_of, export_audit, prune_audit, read_audit
+from midcourse.runtime.audit_entry import entry_of
 from midcourse.runtime.command_outcome import CommandOutcome
 from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.testing.store_promises.fixtures import SESSION, head, owned
@@ -98,7 +99,7 @@ async def test_a_tenants_pages_hold_its_own_entries_and_go_on_until_the_end(shar
 
 async def test_the_rare_is_looked_for_only_so_far_at_once(shared: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer says how far it came: nobody waits for the whole log to be read."""
-    monkeypatch.setattr("midcourse.runtime.audit_log._PAGES", 2)
+    monkeypatch.setattr("midcourse.ports.audit_log._PAGES", 2)
     wanted = audit_filter(session=None, since=1800.0, tenant=None)
     assert await audit_page(shared, 0, 10, wanted) == ([], 1000)
     [last], end = await audit_page(shared, 1000, 10, wanted)

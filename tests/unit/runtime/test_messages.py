@@ -13,7 +13,7 @@ import midcourse
 from midcourse.core import commands as cmd
 from midcourse.core.events import AskOpened, MessagesSeen, StepBegun
 from midcourse.core.ids import CommandId, MessageId, SessionId
-from midcourse.handle import SessionHandle
+from midcourse.handle import LocalTransport, SessionHandle
 from midcourse.runtime.settings import Settings
 from midcourse.wiring import open_control
 from tests.promises.harness import (
@@ -718,7 +718,7 @@ async def test_a_command_for_a_session_that_has_moved_on_changes_nothing(place: 
     control = await open_control(
         await place.store(), durability="process", drives=True, settings=QUICK, agents={"agent": working.agent}
     )
-    mc = midcourse.Midcourse(control)
+    mc = midcourse.Midcourse(LocalTransport(control))
     try:
         session = await mc.start(working.agent, "one")
         await working.tool.entered.wait()
@@ -770,7 +770,7 @@ async def test_no_session_answers_for_a_person_in_its_own_tree_and_approvals_are
         settings=QUICK,
         agents={"child": inner, "outer": outer},
     )
-    mc = midcourse.Midcourse(control)
+    mc = midcourse.Midcourse(LocalTransport(control))
     try:
         session: SessionHandle[Any] = await mc.start(outer, session_id="parent")
         await until(session, "child.asked")

@@ -1,21 +1,17 @@
 """What a server's answers hold, read into the same values that an open store gives."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from midcourse.core.audit import Audited, AuditEntry
-from midcourse.core.bulk import BulkOutcome
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Recorded, decode_record
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.inspection import Inspection, StepView
 from midcourse.core.receipt import Receipt
 from midcourse.core.session import Session
-from midcourse.core.terms import Terms
 from midcourse.ports.bus import Delta
-from midcourse.ports.store import Head
 
 
 class WireEvent(msgspec.Struct):
@@ -35,32 +31,6 @@ class WireDelta(msgspec.Struct):
     attempt: int
     offset: int
     text: str
-
-
-class WireBulk(msgspec.Struct):
-    """What became of many sessions."""
-
-    outcomes: list[BulkOutcome]
-
-
-class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that a server runs. ``goals`` are examples of what to ask of it, the plainest first."""
-
-    name: str
-    version: str
-    mode: str
-    resumable: bool
-    origin: str
-    asks: bool
-    terms: Terms
-    description: str = ""
-    goals: tuple[str, ...] = ()
-
-
-class WireLogin(msgspec.Struct):
-    """A login code, as the link that lets a browser in."""
-
-    link: str
 
 
 class WireResult(msgspec.Struct):
@@ -127,16 +97,6 @@ def event_of(sent: WireEvent) -> Recorded:
 def delta_of(session: SessionId, sent: WireDelta) -> Delta:
     """A preview of streamed text."""
     return Delta(session, sent.step, sent.attempt, sent.offset, sent.text)
-
-
-def heads_of(sent: Iterable[Mapping[str, Any]]) -> list[Head]:
-    """Heads. What only a store needs of them is not sent."""
-    return [msgspec.convert({"digest": "", **head}, Head) for head in sent]
-
-
-def audited_of(sent: Iterable[Mapping[str, Any]]) -> list[Audited]:
-    """Entries of the audit log, which the server has checked."""
-    return [Audited(entry["seq"], msgspec.convert(entry, AuditEntry)) for entry in sent]
 
 
 def inspection_of(content: bytes) -> Inspection:

@@ -1,10 +1,12 @@
 """The transport to a server over HTTP: commands go to the addresses that the table of commands gives them."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from string import Formatter
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
 
 from midcourse.core import commands as cmd
+from midcourse.core.audit_export import Title
 from midcourse.core.codec import Value
 from midcourse.core.commands import AnyCommand, check_command
 from midcourse.core.effects import UndoChoice
@@ -16,9 +18,10 @@ from midcourse.core.missing_results import without_result
 from midcourse.core.parameters import parameters
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Level, Reply
-from midcourse.core.request_checks import check_new_id, check_reason
+from midcourse.core.request_checks import check_new_id, check_reason, check_text
 from midcourse.core.session import Session, Status
 from midcourse.core.signals import Signals
+from midcourse.errors import SessionNotFound
 from midcourse.handle.http.connection import HttpConnection
 from midcourse.handle.http.event_stream import watch
 from midcourse.handle.http.response_bodies import (
@@ -28,9 +31,11 @@ from midcourse.handle.http.response_bodies import (
     previews_of,
     session_of,
 )
+from midcourse.handle.transport import Request
 from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
 
+T = TypeVar("T")
 LONGEST_WAIT: Final = 60.0
 """The most seconds that a server waits with one answer. Who wants to wait longer asks again."""
 
@@ -162,6 +167,44 @@ class HttpTransport:
         given = {"reason": check_reason(reason), "children": children}
         content = await self._wire.send("DELETE", f"{_path(session_id)}/payloads", parameters=given)
         return self._wire.reading(session_of, content)
+
+    async def find(self, session_id: str) -> SessionId:
+        """Return the id of a session that exists; within a tenant, the whole of it."""
+        try:
+            path = quote(session_id, safe="")
+        except UnicodeEncodeError:  # half a surrogate pair
+            path = ""
+        if path.strip(".") == "":
+            raise SessionNotFound(
+                f"There is no session {session_id!r} at {self._wire.url}. List them.", session_id=session_id
+            )
+        return (await self._wire.get(f"sessions/{path}", WireId)).id
+
+    async def do(self, request: Request, given: dict[str, Any], work: Callable[[], Awaitable[T]]) -> T:
+        """Ask the server, and return what its answer holds."""
+        sent = request.sends(given)
+        named = [name for _, name, _, _ in Formatter().parse(request.place) if name]
+        place = request.place.format(**{name: quote(check_text(sent.pop(name), name), safe="") for name in named})
+        if request.item is not None:
+            limit = sent.pop("limit", None)
+            return cast("T", await self._wire.items(place, request.within, request.item, sent, limit=limit))
+        is_read = request.method == "GET"
+        # Under an id of the caller's a retry could not be told from a second session: that is refused.
+        is_once = request.once and given.get("session_id") is None
+        content = await self._wire.send(
+            request.method,
+            place,
+            parameters=sent if is_read else None,
+            body=None if is_read else sent or None,
+            key=f"{request.once}_{self.clock.fresh_id()}" if is_once else None,
+            wait=request.patience + given.get("wait", 0.0),
+        )
+        return self._wire.reading(request.read, content)
+
+    def audit_export(self, title: Title) -> AsyncIterator[bytes]:
+        """Yield the audit log as a file in pieces. Its first line says who asks: the holder of the token."""
+        wanted = {"session": title.session, "since": title.since, "tenant": title.tenant}
+        return self._wire.pieces("audit/export", {name: one for name, one in wanted.items() if one is not None})
 
 
 def _path(session_id: SessionId) -> str:

@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from midcourse.core.ids import SessionId
 from midcourse.core.to_json import to_json
-from midcourse.policy.artifact_shelf import read_artifacts, reviewed
-from midcourse.policy.artifacts import check_reviewed, due_order
+from midcourse.policy.artifact_shelf import read_artifacts
+from midcourse.policy.artifacts import due_order
 from midcourse.server import schemas
 from midcourse.server.caller import Sender, Watcher
 from midcourse.server.openapi import answers
@@ -36,7 +36,7 @@ async def list_artifacts(
     whose, named = caller.narrowed(tenant), session and caller.named(session)
 
     async def shown() -> Response:
-        store, now = caller.control.worker.store, caller.control.worker.clock.now()
+        store, now = caller.store, caller.clock.now()
         found = await read_artifacts(store, session=named, tenant=whose)
         page = _PAGES.of((one for one in found if not due or one.is_due(now)), limit, cursor)
         return answer({"artifacts": to_json(page.items), "next": page.next})
@@ -50,9 +50,6 @@ async def list_artifacts(
 )
 async def review_artifact(session_id: SessionPath, caller: Sender, body: schemas.ReviewedArtifact) -> Response:
     """Say that you have looked at an artifact, and what it is: it comes up again later. A session's token may not."""
-    worker, by = caller.control.worker, caller.principal.by
-    await worker.store.head(SessionId(session_id))
-    name, documentation = check_reviewed(body.name, body.documentation)
-    now, role = worker.clock.now(), caller.role
-    done = await reviewed(worker.store, session_id, name, by=by, now=now, documentation=documentation, role=role)
+    await caller.store.head(SessionId(session_id))
+    done = await caller.sessions.reviewed(session_id, body.name, body.documentation, by=caller.principal.by)
     return answer(to_json(done))

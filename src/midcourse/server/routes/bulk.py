@@ -38,4 +38,4 @@ async def bulk(caller: Sender, body: Annotated[Bulk, BODY]) -> Response:
             raise caller.told(error) from error
 
     names = check_bulk(body.verb, body.sessions)
-    return answer({"outcomes": to_json(await send_to_each(names, send, caller.control.worker.clock))})
+    return answer({"outcomes": to_json(await send_to_each(names, send, caller.clock))})

@@ -14,8 +14,6 @@ from midcourse.core.ids import Position, SessionId
 from midcourse.core.replies import Reply
 from midcourse.core.session import Session
 from midcourse.errors import MidcourseError, Refused, SessionNotFound, StoreError
-from midcourse.handle import Midcourse
-from midcourse.runtime.session_loader import read_events
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Commander, Reader, checks_reach
 from midcourse.server.chat_frames import ChatFrames, Told, chat_frames, error_frame
@@ -85,8 +83,7 @@ async def _first_message(caller: Caller, session_id: SessionId, wish: schemas.Ch
     begun = BegunSessions(caller, session_id)
     try:
         await begun.note()
-        midcourse = Midcourse(caller.control, caller.role)
-        await midcourse.start(wish.agent, wish.message, session_id=session_id, by=caller.principal.by)
+        await caller.sessions.start(wish.agent, wish.message, session_id=session_id, by=caller.principal.by)
     except StoreError as error:
         if error.code != "session_exists":
             raise
@@ -173,7 +170,7 @@ async def resume_chat(caller: Commander, body: schemas.ChatResume) -> Response:
 
     Without `ask_id` the only open ask is meant, if it was delivered on a stream of this caller.
     """
-    arrived = caller.control.worker.clock.now()
+    arrived = caller.clock.now()
     session_id = caller.named(body.session_id)
     caller.check_reach(session_id)
     try:
@@ -214,11 +211,10 @@ async def _after_answer(caller: Caller, session: Session, ask: str, reply: Reply
 async def _where_closed(caller: Caller, session_id: SessionId, ask: str) -> Position:
     """Where a session was told that a child's ask was closed."""
     after = Position(0)
-    while page := await read_events(caller.control.worker.store, session_id, after):
-        for record in page:
-            after = record.position
-            if isinstance(record.event, ChildAskClosed) and f"{record.event.child}/{record.event.ask}" == ask:
-                return after
+    async for record in caller.local.every_event(session_id):
+        after = record.position
+        if isinstance(record.event, ChildAskClosed) and f"{record.event.child}/{record.event.ask}" == ask:
+            break
     return after
 
 
@@ -249,11 +245,8 @@ async def _after_reset(lost: Mapping[str, object], frames: Frames) -> Frames:
 
 
 def _frames(caller: Caller, shown: ChatFrames, *, after: int) -> Frames:
-    worker = caller.control.worker
-    delivered = Delivered(worker.store, worker.clock)
+    delivered = Delivered(caller.store, caller.clock)
     name = caller.principal.full_name
     ends = caller.leaving.ended.is_set
     where = Position(after)
-    return chat_frames(
-        caller.control, shown, after=where, delivered=delivered, caller=name, told=caller.told, ends=ends
-    )
+    return chat_frames(caller.local, shown, after=where, delivered=delivered, caller=name, told=caller.told, ends=ends)

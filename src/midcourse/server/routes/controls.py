@@ -11,7 +11,7 @@ from midcourse.core import commands as cmd
 from midcourse.core.ids import PauseId, SessionId
 from midcourse.core.replies import Level, Reply
 from midcourse.core.request_checks import answer_value
-from midcourse.handle import Midcourse, addressed
+from midcourse.handle import addressed
 from midcourse.people.inbox import open_ask
 from midcourse.server.approval_counts import note_answer
 from midcourse.server.caller import Caller, commander_with
@@ -89,15 +89,15 @@ async def _carry_out(caller: Caller, session_id: str, command: cmd.AnyCommand, u
             pass
     reply = await caller.send(session_id, command, until=until, wait=wait)
     if isinstance(command, cmd.Undo):
-        await caller.control.undone(SessionId(session_id), wait)
-        receipt = await caller.read((await Midcourse(caller.control).get(session_id)).receipt())
+        await caller.local.undone(SessionId(session_id), wait)
+        receipt = await caller.read(caller.local.receipt(SessionId(session_id)))
         return replace(reply, receipt=receipt.lines)
     return reply
 
 
 async def _answer(caller: Caller, session_id: str, command: cmd.Answer, wait: float) -> Reply:
     holder, own = addressed(SessionId(session_id), command)
-    asked = await open_ask(caller.control.worker.store, holder, own.ask)
+    asked = await open_ask(caller.store, holder, own.ask)
     reply = await caller.send(holder, own, wait=wait)
     await note_answer(caller, asked, command.value, reply)
     return reply

@@ -66,15 +66,12 @@ async def get_inbox(
 
 
 def _desk(caller: Caller) -> PeopleInbox:
-    worker = caller.control.worker
-    return PeopleInbox(worker.store, worker.clock, policy=worker.settings.policy)
+    return PeopleInbox(caller.store, caller.clock, policy=caller.local.worker.settings.policy)
 
 
 async def _slow(caller: Caller, desk: PeopleInbox, tenant: str | None) -> _Slow:
-    worker = caller.control.worker
-
     async def read() -> _Slow:
-        alarms, artifacts = await waiting_beside_asks(worker.store, worker.clock.now(), tenant=tenant)
+        alarms, artifacts = await waiting_beside_asks(caller.store, caller.clock.now(), tenant=tenant)
         return _Slow(alarms, artifacts, await desk.running(tenant))
 
     return await caller.read(read())
@@ -108,7 +105,7 @@ async def inbox_frames(caller: Caller, desk: PeopleInbox, tenant: str | None) ->
         if now != known:
             yield frame(_changes(known, now), event="inbox")
         known = now
-        await caller.control.worker.clock.sleep(EVERY)
+        await caller.clock.sleep(EVERY)
 
 
 def _changes(known: Inbox | None, now: Inbox) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from starlette.responses import Response
 
 from midcourse.core.interventions import LATEST, LONGEST_GATHER, Intervention, LabelFilter, LabelledAlarm
 from midcourse.core.to_json import to_json
-from midcourse.handle import Midcourse
 from midcourse.people.alarms import alarms_in_batches, interventions_in
 from midcourse.policy.intervention_shelf import alarm_key
 from midcourse.policy.restraint import Batch
@@ -37,7 +36,7 @@ async def get_interventions(
     session_id: SessionPath, caller: Reader, limit: LimitQuery = USUAL, cursor: CursorQuery = None
 ) -> Response:
     """What policies, and the agent itself, have stepped in with, oldest first: why, and the arithmetic of it."""
-    handle = await Midcourse(caller.control).get(session_id)
+    handle = await caller.sessions.get(session_id)
 
     async def shown() -> Response:
         page = _OF_SESSION.of(enumerate(await handle.interventions()), limit, cursor)
@@ -52,7 +51,7 @@ async def get_signals(session_id: SessionPath, caller: Reader) -> Response:
 
     Measured from the journal as the session's policy does; of a history at most 200 points, with every extreme.
     """
-    handle = await Midcourse(caller.control).get(session_id)
+    handle = await caller.sessions.get(session_id)
 
     async def shown() -> Response:
         return answer(to_json(await handle.signals()))
@@ -79,7 +78,7 @@ async def list_interventions(
 
     async def shown() -> Response:
         found = await interventions_in(
-            caller.control.worker.store,
+            caller.store,
             since=since,
             agent=agent,
             label=label,
@@ -115,7 +114,7 @@ async def list_alarms(
     async def shown() -> Response:
         whom = person and caller.person(person)
         whose = caller.narrowed(tenant)
-        store, now = caller.control.worker.store, caller.control.worker.clock.now()
+        store, now = caller.store, caller.clock.now()
         found = await alarms_in_batches(store, now, person=whom, gather=gather, tenant=whose)
         page = _BATCHES.of(found, limit, cursor)
         return answer({"batches": [batch_view(one) for one in page.items], "next": page.next})

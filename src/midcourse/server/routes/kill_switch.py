@@ -10,7 +10,6 @@ from midcourse.core.ids import SessionId
 from midcourse.core.switches import Released, Scope, SwitchReport, check_scope
 from midcourse.core.to_json import to_json
 from midcourse.errors import AccessDenied
-from midcourse.handle.kill_switch import KillSwitch
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Reckoner, Watcher, sender_with
 from midcourse.server.openapi import answers
@@ -36,7 +35,7 @@ def _scope(caller: Caller, wish: schemas.SwitchScope) -> Scope:
 
 async def _own(caller: Caller, switch: str) -> SwitchReport:
     """A switch that the caller may know of; another tenant's is none."""
-    return _visible(caller, await KillSwitch(caller.control).report(switch, tenant=caller.tenant))
+    return _visible(caller, await caller.sessions.kill_switch.report(switch, tenant=caller.tenant))
 
 
 def _visible(caller: Caller, report: SwitchReport) -> SwitchReport:
@@ -60,7 +59,7 @@ async def list_kill_switches(caller: Watcher, limit: LimitQuery = USUAL, cursor:
     """The kill switches: those that stand first, then those that were lifted, newest first."""
 
     async def shown() -> Response:
-        page = _PAGES.of(await KillSwitch(caller.control).reports(tenant=caller.tenant, limit=None), limit, cursor)
+        page = _PAGES.of(await caller.sessions.kill_switch.reports(tenant=caller.tenant, limit=None), limit, cursor)
         views = [switch_view(_visible(caller, one), whole=False) for one in page.items]
         return answer({"switches": views, "next": page.next})
 
@@ -73,7 +72,7 @@ async def preview_kill_switch(body: schemas.PreviewSwitch, caller: Reckoner) -> 
     scope = _scope(caller, body.scope)
 
     async def shown() -> Response:
-        found = await KillSwitch(caller.control).preview(scope)
+        found = await caller.sessions.kill_switch.preview(scope)
         return answer({"count": found.count, **to_json(found), "sentence": str(found)})
 
     return await caller.read(shown())
@@ -92,7 +91,7 @@ async def throw_kill_switch(body: schemas.ThrowSwitch, caller: SwitchOperator) -
     if caller.key is not None:
         switch = f"ks_{hashlib.blake2b(caller.command_id.encode(), digest_size=10).hexdigest()}"
     scope = _scope(caller, body.scope)
-    report = await KillSwitch(caller.control).throw(
+    report = await caller.sessions.kill_switch.throw(
         scope, body.reason, by=caller.principal.by, role=caller.role, wait=body.wait, switch=switch
     )
     return answer(switch_view(_visible(caller, report)), 201)
@@ -119,7 +118,7 @@ async def lift_kill_switch(switch: SwitchPath, body: schemas.LiftSwitch, caller:
     is_retry = (found.switch.lifted_by, found.switch.lifted_why) == (caller.principal.by, body.why)
     if caller.key is not None and not found.switch.stands and is_retry:
         return answer(switch_view(found))
-    report = await KillSwitch(caller.control).lift(found.switch.id, body.why, by=caller.principal.by, role=caller.role)
+    report = await caller.sessions.kill_switch.lift(found.switch.id, body.why, by=caller.principal.by, role=caller.role)
     return answer(switch_view(_visible(caller, report)))
 
 
@@ -132,7 +131,7 @@ async def release_halted(switch: SwitchPath, body: schemas.ReleaseHalted, caller
     report = await _own(caller, switch)
     held = [one.session for one in report.sessions]
     named = held if body.sessions is None else [caller.named(one) for one in body.sessions]
-    done = await KillSwitch(caller.control).release(
+    done = await caller.sessions.kill_switch.release(
         report.switch.id,
         [one for one in named if caller.sees(one)],
         by=caller.principal.by,

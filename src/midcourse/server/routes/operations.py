@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from midcourse.errors import AccessDenied
-from midcourse.runtime.control import Control
+from midcourse.handle import LocalTransport
 from midcourse.server.auth import access_of
 from midcourse.server.caller import NEEDED, Caller, caller_with
 from midcourse.server.health import Health
@@ -33,8 +33,8 @@ async def health() -> Response:
 async def readiness(request: Request) -> Response:
     """Whether to send it work: its store can be written to, commands are heard, and it is not about to end."""
     state = request.app.state
-    control = cast("Control | None", getattr(state, "control", None))
-    found = await cast("Health", state.health).readiness(control, is_leaving=state.leaving.is_announced)
+    local = cast("LocalTransport | None", getattr(state, "local", None))
+    found = await cast("Health", state.health).readiness(local, is_leaving=state.leaving.is_announced)
     again = {**_FRESH, "Retry-After": "1"}
     if found.wrong:
         sentence = f"This server is not ready. {found.wrong[0].upper()}{found.wrong[1:]}. Send requests to another one."
@@ -79,7 +79,7 @@ async def metrics(request: Request, _caller: Annotated[Caller | None, Depends(sc
     """Its figures for Prometheus, in the text format or, if `Accept` asks for it, as OpenMetrics."""
     state = request.app.state
     content, kind = await cast("StoreMetrics", state.metering).text(
-        cast("Control", state.control),
+        cast("LocalTransport", state.local),
         cast("ReadingThread", state.reading),
         len(cast("Streams", state.streams)),
         request.headers.get("accept", ""),

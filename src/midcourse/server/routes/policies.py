@@ -38,7 +38,7 @@ async def _meant(caller: Caller, name: str, version: int | None) -> str:
 
 
 def _store(caller: Caller) -> Store:
-    return caller.control.worker.store
+    return caller.store
 
 
 @router.get("/policies", responses=answers("PolicyList", 200, "damaged"))
@@ -133,7 +133,7 @@ async def save_policy(name: PolicyPath, body: schemas.NewPolicy, caller: PolicyK
         policy,
         by=caller.principal.by,
         why=body.why,
-        now=caller.control.worker.clock.now(),
+        now=caller.clock.now(),
         expects=_expected(caller, name) if caller.if_match else policy.version or None,
         command="" if caller.key is None else caller.command_id,
     )

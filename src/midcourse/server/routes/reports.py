@@ -42,16 +42,16 @@ _PROPOSALS = Pages[Proposal]("proposals", tuple[float, str], lambda one: (-one.m
 
 
 def _store(caller: Caller) -> Store:
-    return caller.control.worker.store
+    return caller.store
 
 
 async def _policy(caller: Caller, name: str | None) -> str:
-    named = caller.control.worker.settings.policy if name is None else name
+    named = caller.local.worker.settings.policy if name is None else name
     return named if named in NAMELESS else await resolved(_store(caller), named, tenant=caller.tenant)
 
 
 async def _report(caller: Caller, since: float | None, name: str) -> Report:
-    now = caller.control.worker.clock.now()
+    now = caller.clock.now()
     default = await default_policy(_store(caller), name)
     begin = now - WEEK if since is None else since
     return await report_on(Fleet(_store(caller), begin, now, default=default, tenant=caller.tenant))
@@ -128,7 +128,7 @@ async def list_proposals(
 )
 async def accept_proposal(name: ProposalPath, body: schemas.Settling, caller: Administrator) -> Response:
     """Save the policy that was proposed. Agents whose terms name it use it from their next session on."""
-    now = caller.control.worker.clock.now()
+    now = caller.clock.now()
     _check_visible(caller, name)
     done = await review.accept(_store(caller), name, by=caller.principal.by, why=body.why, now=now)
     return answer(to_json(done))
@@ -140,7 +140,7 @@ async def accept_proposal(name: ProposalPath, body: schemas.Settling, caller: Ad
 )
 async def refuse_proposal(name: ProposalPath, body: schemas.Settling, caller: Administrator) -> Response:
     """Say that it is not wanted, and why. The same is not proposed again."""
-    now = caller.control.worker.clock.now()
+    now = caller.clock.now()
     _check_visible(caller, name)
     done = await review.refuse(_store(caller), name, by=caller.principal.by, why=body.why, now=now)
     return answer(to_json(done))

@@ -7,24 +7,22 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from midcourse.core.audit import Audited
-from midcourse.core.audit_export import Title
 from midcourse.core.request_checks import check_audit
 from midcourse.core.tenants import tenant_of
+from midcourse.core.to_json import to_json
 from midcourse.errors import AccessDenied, InvalidInput
-from midcourse.runtime.agents import Agent
-from midcourse.runtime.audit_log import audit_filter, audit_page, audit_page_before
-from midcourse.runtime.audit_log import export_audit as exported
+from midcourse.handle.sessions import KnownAgent
 from midcourse.server.auth import Access, credential_of
 from midcourse.server.caller import Administrator, Operator, Reader, Watcher, checks_reach
 from midcourse.server.openapi import Responses, answers
 from midcourse.server.pages import USUAL, CursorQuery, LimitQuery, Pages
 from midcourse.server.routes.path_parameters import TenantQuery
 from midcourse.server.schemas import NewToken
-from midcourse.server.to_json import agent_view, answer, audit_view, principal_view, token_view
+from midcourse.server.to_json import answer, audit_view, principal_view, token_view
 from midcourse.server.tokens import KeptToken, Once, TokenStore, digest_of, expiry
 
 router = APIRouter(tags=["server"])
-_AGENTS = Pages[Agent[object]]("agents", str, lambda one: one.name)
+_AGENTS = Pages[KnownAgent]("agents", str, lambda one: one.name)
 _AUDIT = Pages[Audited]("audit", tuple[Literal["after", "before"], int], lambda one: ("after", one.seq))
 _TOKENS = Pages[KeptToken]("tokens", str, lambda one: one.key)
 
@@ -39,8 +37,8 @@ async def me(caller: Reader) -> Response:
 @router.get("/agents", responses=answers("AgentList", 200))
 async def agents(caller: Watcher, limit: LimitQuery = USUAL, cursor: CursorQuery = None) -> Response:
     """The agents that can be started here."""
-    page = _AGENTS.of(caller.control.worker.agents.values(), limit, cursor)
-    return answer({"agents": [agent_view(one) for one in page.items], "next": page.next})
+    page = _AGENTS.of(await caller.sessions.agents(), limit, cursor)
+    return answer({"agents": to_json(page.items), "next": page.next})
 
 
 AuditSession = Annotated[str | None, Query(max_length=300, description="Those of one session.")]
@@ -78,13 +76,10 @@ async def audit(
     check_audit(after, limit, before)
     way, place = _AUDIT.after(cursor) or (("after", after) if before is None else ("before", before))
     named = None if session is None else caller.named(session)
-    wanted = audit_filter(session=named, since=since, tenant=caller.narrowed(tenant))
-    store = caller.control.worker.store
-    entries, more = await caller.read(
-        (audit_page if way == "after" else audit_page_before)(store, place, limit, wanted)
-    )
-    following = None if more is None else _AUDIT.cursor((way, more))
-    return answer({"entries": audit_view(entries), "next": following})
+    whose, where = caller.narrowed(tenant), (place, None) if way == "after" else (None, place)
+    page = await caller.read(caller.sessions.audit_page(*where, limit=limit, session=named, since=since, tenant=whose))
+    following = None if page.next is None else _AUDIT.cursor((way, page.next))
+    return answer({"entries": audit_view(page.items), "next": following})
 
 
 @router.get("/audit/export", responses=_lines())
@@ -97,13 +92,10 @@ async def export_audit(
     which is enough to see that nothing was changed or left out. The last line says where the log ended; a file without
     one is not whole.
     """
-    worker = caller.control.worker
     named = None if session is None else caller.named(session)
-    title = Title(
-        made_at=worker.clock.now(), by=caller.principal.by, tenant=caller.narrowed(tenant), session=named, since=since
-    )
+    whose, by = caller.narrowed(tenant), caller.principal.by
+    pieces = caller.sessions.audit_export(session=named, since=since, tenant=whose, by=by)
     headers = {"Content-Disposition": 'attachment; filename="midcourse-audit.jsonl"'}
-    pieces = exported(worker.store, title)
     first = [await anext(pieces), await anext(pieces)]  # a store that cannot be read is a problem, not a broken file
 
     async def whole() -> AsyncIterator[bytes]:
@@ -147,7 +139,7 @@ async def add_token(body: NewToken, request: Request, caller: Administrator) -> 
             code="forbidden",
         )
     tenant = body.tenant if caller.tenant is None else caller.tenant
-    expires_at = expiry(body.lifetime, caller.control.worker.clock.now())
+    expires_at = expiry(body.lifetime, caller.clock.now())
     sender = credential_of(request.scope)
     once = Once(caller.key_digest, sender.token or sender.cookie) if caller.key is not None else None
     token = await _tokens(request).add(

@@ -8,7 +8,6 @@ from msgspec import Raw
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from midcourse.core.codec import digest_of
 from midcourse.core.ids import SessionId
 from midcourse.core.request_checks import REASON_LIMIT
 from midcourse.core.session import ENDED, Session, Status
@@ -16,10 +15,8 @@ from midcourse.core.tenants import DEFAULT, in_tenant, tenant_of
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.core.to_json import to_json
 from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
-from midcourse.handle import Midcourse, SessionHandle
-from midcourse.handle.contact import contact_of, with_contact
+from midcourse.handle import SessionHandle
 from midcourse.ports.store import Head, HeadQuery
-from midcourse.runtime.session_loader import content_of, names_blob, read_events
 from midcourse.server.caller import Caller, Eraser, Reader, Sender, Steerer, Watcher
 from midcourse.server.fleet_changes import MOST
 from midcourse.server.openapi import BODY, LAST_EVENT_ID, answers, streams
@@ -28,8 +25,6 @@ from midcourse.server.routes.path_parameters import DigestPath, SessionPath, Ten
 from midcourse.server.schemas import LONGEST_WAIT, Fork, NewSession
 from midcourse.server.stream import PIECE, Stream, beginning, check_after, event_frames, list_frames, wants_stream
 from midcourse.server.to_json import answer, etag_of, event_view, head_view, inspection_view, receipt_view, session_view
-from midcourse.upkeep.bulk_erasure import erase_sessions
-from midcourse.upkeep.erasure import children_of
 
 router = APIRouter(tags=["sessions"])
 PAGE_BYTES = 2 * 1024 * 1024
@@ -57,14 +52,13 @@ EventPosition = Annotated[int, Query(ge=0, le=2**53, description="The position o
 )
 async def create_session(body: NewSession, caller: Sender) -> Response:
     """Give an agent a goal. With an Idempotency-Key a retry finds the session that the first try made."""
-    midcourse = Midcourse(caller.control, caller.role)
     session_id = caller.derived_session_id() if body.session_id is None else caller.own_id(body.session_id)
     if body.tenant is not None:
         session_id = in_tenant(caller.narrowed(body.tenant) or DEFAULT, session_id)
-    agent = caller.control.worker.agents.get(body.agent)
+    agent = caller.local.worker.agents.get(body.agent)
     terms = _terms(body, agent.terms if agent else Terms())
     try:
-        await midcourse.start(body.agent, body.goal, session_id=session_id, terms=terms, by=caller.principal.by)
+        await caller.sessions.start(body.agent, body.goal, session_id=session_id, terms=terms, by=caller.principal.by)
     except StoreError as error:
         if error.code != "session_exists" or caller.key is None:
             raise
@@ -124,7 +118,7 @@ async def list_sessions(
     if seen is None and before is not None:
         seen = caller.named(before)
         caller.check_visible(seen)
-        await caller.control.worker.must_exist(seen)
+        await caller.local.worker.must_exist(seen)
     query = HeadQuery(
         statuses=[one.value for one in status or ()],
         agent=agent,
@@ -141,16 +135,15 @@ async def list_sessions(
             raise InvalidInput(sentence, field="before" if cursor is None else "cursor")
         await caller.board.look()  # a store that cannot be read is a problem document, and no stream that breaks off
         return Stream(list_frames(caller.board, query), caller)
-    worker = caller.control.worker
     limit = min(limit, PAGE)
-    page = _PAGES.first(await worker.store.heads(replace(query, limit=limit + 1)), limit)
-    heads = await with_contact(worker.store, page.items, worker.clock.now(), worker.settings.unreachable_after)
-    return answer({"sessions": [head_view(head) for head in heads], "next": page.next})
+    heads = (await caller.sessions.page(replace(query, limit=limit + 1))).items
+    page = _PAGES.first(heads, limit)
+    return answer({"sessions": [head_view(head) for head in page.items], "next": page.next})
 
 
 async def _exists(caller: Caller, session_id: str) -> bool:
     try:
-        await caller.control.worker.must_exist(SessionId(session_id))
+        await caller.local.find(session_id)
     except SessionNotFound:
         return False
     return True
@@ -167,7 +160,7 @@ async def get_session(session_id: SessionPath, caller: Reader) -> Response:
 @router.get("/sessions/{session_id}/contact", responses=answers("Contact", 200, "session_not_found"))
 async def get_contact(session_id: SessionPath, caller: Reader) -> Response:
     """Commands that are stored and not decided yet, and whether the worker answers: what the journal cannot tell."""
-    return answer(to_json(await contact_of(caller.control.worker, SessionId(session_id))))
+    return answer(to_json(await caller.local.contact(SessionId(session_id))))
 
 
 @router.get("/sessions/{session_id}/inspect", responses=answers("Inspection", 200, "session_not_found", "damaged"))
@@ -180,7 +173,7 @@ async def inspect_session(
 
     async def shown() -> Response:
         return answer(
-            inspection_view(await caller.control.inspect(SessionId(session_id), at), caller.role, caller.principal.by)
+            inspection_view(await caller.local.inspect(SessionId(session_id), at), caller.role, caller.principal.by)
         )
 
     return await caller.read(shown())
@@ -230,7 +223,7 @@ async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated
 
 
 async def _handle(caller: Caller, session_id: str) -> SessionHandle[object]:
-    return await Midcourse(caller.control, caller.role).get(session_id)
+    return await caller.sessions.get(session_id)
 
 
 @router.get(
@@ -254,15 +247,14 @@ async def get_events(
     comes once, after what was there when it was opened; `event: end` is the last and says why.
     """
     identity = SessionId(session_id)
-    owned = await caller.control.worker.must_exist(identity)
-    end = owned.head.position
+    end = (await caller.local.worker.must_exist(identity)).head.position
     if wants_stream(request):
         start, lost = beginning(request, after, identity, end)
         ends = caller.leaving.ended.is_set
-        batches = caller.control.batches(identity, after=start, deltas=deltas, follow=follow, limit=PIECE, ends=ends)
+        batches = caller.local.batches(identity, after=start, deltas=deltas, follow=follow, limit=PIECE, ends=ends)
         return Stream(event_frames(batches, start, end, ends, lost), caller, flushes=True)
     start = check_after(request, after, identity, end)
-    events = await read_events(caller.control.worker.store, identity, start, limit, most_bytes=PAGE_BYTES)
+    events = await caller.local.events(identity, start, limit, most_bytes=PAGE_BYTES)
     is_page_full = len(events) == limit or (events and events[-1].position < end)
     more = events[-1].position if is_page_full else None
     return answer({"events": [event_view(one) for one in events], "next": more})
@@ -315,7 +307,7 @@ async def get_result(
     shown: dict[str, object] = {"status": session.status, "ended": session.status in ENDED, "result": None}
     shown["failure"] = to_json(session.failure)
     if session.status is Status.COMPLETED and session.result is not None:
-        shown["result"] = Raw(await content_of(caller.control.worker.store, session.result))
+        shown["result"] = Raw(await caller.local.content(session.result))
     return answer(shown)
 
 
@@ -346,10 +338,8 @@ async def erase_session(
     """
     session = await caller.session(session_id)
     caller.check_match(session)
-    worker = caller.control.worker
-    below = await children_of(worker.store, session.id) if children else ()
-    names = (session.id, *below)
-    await caller.read(erase_sessions(worker, names, by=caller.principal.by, role=caller.role, reason=reason))
+    handle = await _handle(caller, session_id)
+    await caller.read(handle.erase(reason, children=children, by=caller.principal.by))
     return _shown(await caller.session(session_id), caller)
 
 
@@ -359,10 +349,7 @@ async def erase_session(
 )
 async def get_blob(session_id: SessionPath, digest: DigestPath, caller: Reader) -> Response:
     """A value above 32 KB, which events of this session name by its digest."""
-    store, identity = caller.control.worker.store, SessionId(session_id)
-    await caller.control.worker.must_exist(identity)
-    [content] = await store.blobs([digest[:100]])
-    # Blobs are shared by all sessions: who knows a digest of another one's gets nothing for it.
-    if content is None or digest_of(content) != digest or not await caller.read(names_blob(store, identity, digest)):
+    content = await caller.read(caller.local.blob(SessionId(session_id), digest))
+    if content is None:
         raise InvalidInput(f"There is no blob '{digest[:100]}'.", code="blob_not_found")
     return Response(content, media_type="application/json")

@@ -48,7 +48,7 @@ async def backtest_policy(request: Request, body: schemas.PolicyTrial, caller: R
     answer is a stream: `event: progress` while it reads and computes, then one `event: result` with the same document,
     or `event: problem`. Whoever hangs up ends it.
     """
-    store, clock = caller.control.worker.store, caller.control.worker.clock
+    store, clock = caller.store, caller.clock
 
     async def work(going: Going) -> Any:
         policies = [await _policy(caller, body.document, body.policy)]
@@ -71,7 +71,7 @@ async def calibrate_policy(request: Request, body: schemas.PolicyCalibration, ca
     `yaml` is a text for the policy's next version; nothing is saved. What it says of these runs is too good to be true
     of others. Streams as /policies/backtest does.
     """
-    store, clock = caller.control.worker.store, caller.control.worker.clock
+    store, clock = caller.store, caller.clock
 
     async def work(going: Going) -> Any:
         base = await versions.load(store, body.policy, tenant=caller.tenant)
@@ -83,7 +83,7 @@ async def calibrate_policy(request: Request, body: schemas.PolicyCalibration, ca
 
 
 async def _policy(caller: Caller, document: str | None, name: str | None) -> Policy:
-    store, tenant = caller.control.worker.store, caller.tenant
+    store, tenant = caller.store, caller.tenant
     if (document is None) == (name is None):
         raise InvalidInput("Give either `document`, a text, or `policy`, the name of a saved one.", field="policy")
     if name is not None:

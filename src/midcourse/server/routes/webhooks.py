@@ -24,7 +24,7 @@ MOST_LOOKED_AT = 1000
 
 
 def _outbox(caller: Caller) -> Outbox:
-    return Outbox(caller.control.worker.store)
+    return Outbox(caller.store)
 
 
 @router.get("/webhooks", responses=answers("WebhookList", 200, "damaged"))
@@ -47,7 +47,7 @@ async def add_webhook(body: NewWebhook, caller: Administrator) -> Response:
     """Tell a program of what happens from now on. The secret that signs it is shown this once."""
     outbox = _outbox(caller)
     made = await made_webhook(
-        caller.control.worker.clock,
+        caller.clock,
         url=body.url,
         kinds=body.kinds,
         about=body.about,
@@ -66,7 +66,7 @@ async def remove_webhook(webhook: WebhookPath, caller: Administrator) -> Respons
     """Forget a webhook, and what it was still to be told."""
     outbox = _outbox(caller)
     found = await outbox.webhook(webhook, caller.tenant)
-    now = caller.control.worker.clock.now()
+    now = caller.clock.now()
     await outbox.remove(found, by=caller.principal.by, role=caller.role, now=now)
     return Response(status_code=204)
 
@@ -81,7 +81,7 @@ async def test_webhook(webhook: WebhookPath, caller: Administrator) -> Response:
     made = await try_out(
         outbox,
         found,
-        caller.control.worker.clock,
+        caller.clock,
         by=caller.principal.by,
         role=caller.role,
         key=caller.key_digest,

@@ -8,8 +8,8 @@ from midcourse.core.audit import PRUNE, AuditEntry, digest_of_entry, encode_entr
 from midcourse.core.codec import GENESIS
 from midcourse.core.ids import CommandId, Epoch, SessionId
 from midcourse.errors import Damaged, InboxNotEmpty, MidcourseError, StaleEpoch, StoreError, StoreUnavailable
+from midcourse.ports.audit_log import read_audit
 from midcourse.ports.store import Append, Creation, Deciding, Store
-from midcourse.runtime.audit_log import read_audit
 from midcourse.testing.store_promises.fixtures import (
     ALICE,
     BOB,

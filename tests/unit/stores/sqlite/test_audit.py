@@ -12,8 +12,8 @@ import pytest
 from midcourse.core.audit import AuditEntry
 from midcourse.core.ids import Epoch, SessionId, WorkerId
 from midcourse.errors import Damaged
+from midcourse.ports.audit_log import read_audit
 from midcourse.ports.store import Append, Creation
-from midcourse.runtime.audit_log import read_audit
 from midcourse.stores.sqlite import SqliteStore, writes
 from midcourse.stores.sqlite.rows import encode, owner_seal
 from midcourse.stores.sqlite.statements import SCHEMA

@@ -1,9 +1,7 @@
-"""What was decided as an entry for the audit log, and the log read back, exported and pruned, its chain checked."""
+"""The audit log of a store: read back, exported and pruned, its chain checked."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import Final
-
-from msgspec.structs import replace
 
 from midcourse.core.audit import (
     PRUNE,
@@ -12,43 +10,20 @@ from midcourse.core.audit import (
     AuditRow,
     check,
     damaged_audit,
-    decided,
     decode_entry,
     is_pruned_to,
-    unreadable,
 )
 from midcourse.core.audit_export import Title, end_line, problem_line, row_line, title_line
 from midcourse.core.codec import GENESIS
-from midcourse.core.commands import decode_command
-from midcourse.core.events import AnyEvent
 from midcourse.core.ids import SessionId
 from midcourse.errors import Damaged, without_path
-from midcourse.ports.store import InboxRow, Store
-from midcourse.runtime.command_outcome import CommandOutcome
+from midcourse.ports.store import Store
 
 _PAGE: Final = 500
 _SEARCHED: Final = 5000
 _PAGES: Final = 20
 """Pages that are looked through for what somebody wants to see, before the answer says how far it came."""
-ERASED_CODE: Final = "session_erased"
 Wanted = Callable[[AuditEntry], bool]
-
-
-def entry_of(
-    session_id: SessionId, row: InboxRow, outcome: CommandOutcome, events: Sequence[AnyEvent] = ()
-) -> AuditEntry:
-    """Who wished what with ``row``, and what came of it. Nothing is said of what was wished of an erased session."""
-    try:
-        command = decode_command(row.content)
-    except Damaged as error:
-        return unreadable(session_id, row.id, outcome.code, error.message)
-    entry = decided(session_id, command, outcome.code, events)
-    return replace(entry, detail="") if is_of_erased(outcome) else entry
-
-
-def is_of_erased(outcome: CommandOutcome) -> bool:
-    """Whether a command came after its session was erased: what it says must not be kept."""
-    return outcome.code == ERASED_CODE
 
 
 async def read_audit(store: Store, after: int = 0, limit: int = 100) -> list[Audited]:
