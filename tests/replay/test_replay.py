@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.replay import sentences
 from tests.replay.fixture_reader import STORES, ends_of, kept, pages_of
 from tests.replay.names import PINNED, stored_names
 
@@ -51,3 +52,8 @@ def test_every_stored_field_keeps_its_name() -> None:
 def test_a_new_stored_field_is_pinned() -> None:
     """After adding one: ``python -m tests.replay.names``."""
     assert set(stored_names()) - set(PINNED.read_text().splitlines()) == set()
+
+
+def test_every_sentence_of_an_error_is_pinned() -> None:
+    """After changing one: ``python -m tests.replay.sentences``."""
+    assert sentences.error_sentences() == sentences.PINNED.read_text(encoding="utf-8").splitlines()
