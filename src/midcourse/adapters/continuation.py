@@ -1,7 +1,8 @@
-"""How a text that was cut goes on: from its own end where the provider allows it, else by a request that quotes it.
+"""Continue a text that was cut: from its own end where the provider allows it, else by a request that quotes it.
 
-``prefix``: the text is sent as the beginning of the model's own message, which it goes on with. ``quote``: it is sent
-as what the model said, and the model is asked to go on behind it. Where neither will do, the answer begins again.
+``prefix``: the text is sent as the beginning of the model's own message, which the model continues. ``quote``: it is
+sent as an earlier message of the model, and the model is asked to continue it. Where neither is possible, the answer
+begins again.
 """
 
 import re
@@ -14,29 +15,29 @@ from midcourse.models.script import CUT_OFF
 Way = Literal["prefix", "quote", "again"]
 
 _LLAMA_CPP: Final = re.compile(r"b\d+-")
-"""How llama.cpp signs its answers."""
+"""The signature of llama.cpp's answers."""
 _TAKES_A_PREFIX: Final = re.compile(
     r"claude-(?:instant|2|3|(?:opus|sonnet|haiku)-4(?:[-.](?:[0-5]|\d{8})(?!\d)|(?![-.]?\d)))"
 )
 """Models of Anthropic up to 4.5; later ones refuse a conversation that does not end with the user."""
 _FLAGGED: Final = {"api.mistral.ai": "/", "api.deepseek.com": "/beta"}
-"""Who wants the message to be marked as a prefix, and under which path that is known."""
+"""Providers that want the message marked as a prefix, with the path that supports it."""
 _OVERLAP: Final = 8
 """Characters that a model must say again to have repeated itself."""
 _NEAR: Final = 200
-"""Characters at the end of a text that a model may say again before it goes on."""
+"""The number of last characters of a text that a model may repeat before it continues."""
 OBJECTS: Final = (400, 422)
-"""How a server refuses a request that it does not understand."""
+"""The status codes with which a server refuses a request that it does not understand."""
 GO_ON: Final = (
     f"{CUT_OFF} Go on with it from exactly where it stops: begin with the next word, repeat nothing of it, and say "
     "nothing about the interruption. It stops after: "
 )
-"""What a model is asked that cannot be given the beginning of its message."""
+"""The request to continue, for a model that does not accept the beginning of its message."""
 _QUOTED: Final = 80
 
 
 def way_of_messages(request: Mapping[str, Any]) -> Way:
-    """How an answer of Anthropic's API goes on."""
+    """Return how to continue an answer of Anthropic's API."""
     if request.get("output_format") or request.get("output_config"):
         return "again"  # half an object cannot be quoted
     thinking: Mapping[str, Any] = request.get("thinking") or {"type": "disabled"}
@@ -45,12 +46,12 @@ def way_of_messages(request: Mapping[str, Any]) -> Way:
 
 
 def takes_a_prefix(model: str) -> bool:
-    """Whether a model of Anthropic goes on with a message that was begun for it."""
+    """Return True if this Anthropic model continues a message that was begun for it."""
     return _TAKES_A_PREFIX.search(model) is not None
 
 
 def way_of_chat(request: Mapping[str, Any], url: str, fingerprint: str) -> Way:
-    """How an answer of a Chat Completions server goes on; ``fingerprint`` is what its answers are signed with."""
+    """Return how to continue an answer of a Chat Completions server; ``fingerprint`` signs its answers."""
     wanted: Any = request.get("response_format") or {"type": "text"}
     if not isinstance(wanted, Mapping) or cast("Mapping[str, Any]", wanted).get("type") != "text":
         return "again"
@@ -58,13 +59,13 @@ def way_of_chat(request: Mapping[str, Any], url: str, fingerprint: str) -> Way:
 
 
 def way_of_responses(request: Mapping[str, Any]) -> Way:
-    """How an answer of OpenAI's Responses goes on."""
+    """Return how to continue an answer of OpenAI's Responses API."""
     text = cast("Mapping[str, Any]", request.get("text") or {})
     return "again" if (text.get("format") or {"type": "text"}).get("type") != "text" else "quote"
 
 
 def kept(said: str, way: str) -> str:
-    """What of a text is gone on from. Not with a space at its end, which models add themselves; quoted, whole words."""
+    """Return the part of a text to continue from: without a space at its end; if quoted, whole words."""
     if way == "prefix":
         return said.rstrip()
     if way != "quote" or not said.strip():
@@ -73,7 +74,7 @@ def kept(said: str, way: str) -> str:
 
 
 def prefixed_chat(request: Mapping[str, Any], said: str, url: str) -> dict[str, Any]:
-    """The request of a Chat Completions server with the beginning of its answer."""
+    """Return the request of a Chat Completions server with the beginning of its answer."""
     if _is_flagged(url):
         return _with(request, "messages", {"role": "assistant", "content": said, "prefix": True})
     # llama.cpp and vLLM; who knows neither goes on all the same, or objects.
@@ -83,17 +84,17 @@ def prefixed_chat(request: Mapping[str, Any], said: str, url: str) -> dict[str, 
 
 
 def prefixed(request: Mapping[str, Any], said: str) -> dict[str, Any]:
-    """The request of Anthropic's API with the beginning of its answer."""
+    """Return the request of Anthropic's API with the beginning of its answer."""
     return _with(request, "messages", {"role": "assistant", "content": said})
 
 
 def quoted(request: Mapping[str, Any], said: str, *, at: str = "messages") -> dict[str, Any]:
-    """The request with what was said, and the wish to go on."""
+    """Return the request with the text quoted, and the request to continue it."""
     return _with(request, at, {"role": "assistant", "content": said.rstrip()}, {"role": "user", "content": go_on(said)})
 
 
 def go_on(said: str) -> str:
-    """What the user says to a model whose message was cut."""
+    """Return the user's message that asks a model to continue its cut message."""
     return f"{GO_ON}{said.rstrip()[-_QUOTED:]!r}"
 
 
@@ -109,7 +110,7 @@ def _is_flagged(url: str) -> bool:
 
 
 class Joint:
-    """Between a text and what a model says when it is asked to go on: what it says again is left out."""
+    """Join a text and its continuation: what the model repeats is left out."""
 
     def __init__(self, said: str) -> None:
         self._said = said
@@ -126,7 +127,7 @@ class Joint:
         return self.rest()
 
     def rest(self) -> str:
-        """It says no more: what is new of what was held back."""
+        """End the text and return what is new in the part that was held back."""
         self._is_over = True
         held, self._held = self._held, ""
         for length in range(min(len(held), len(self._said)), _OVERLAP - 1, -1):
@@ -135,7 +136,7 @@ class Joint:
         return held
 
     def _may_repeat(self) -> bool:
-        """Whether all of it so far is how the text begins, or stands near its end: then more of that may follow."""
+        """Return True if all of it so far is how the text begins, or is near its end: then more of that may follow."""
         held = self._held
         if len(held) >= len(self._said):
             return False

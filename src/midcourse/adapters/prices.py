@@ -1,4 +1,4 @@
-"""Dollars from tokens: as somebody declared it, or by the price list that Pydantic AI keeps (genai-prices)."""
+"""Turn tokens into dollars: by a declared price, or by the price list that Pydantic AI keeps (genai-prices)."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -28,7 +28,7 @@ def dollars(
     provider: str | None = None,
     url: str | None = None,
 ) -> float | None:
-    """What a request has cost; None where nobody knows: nothing was declared, and the model is on no price list.
+    """Return the cost of a request; None if it is unknown: nothing was declared, and the model is on no price list.
 
     ``heard`` counts all input tokens, those ``cached`` among them; ``said`` the output.
     """
@@ -57,7 +57,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def priced(body: F) -> F:
-    """A body that prices its request itself, before it makes it: with a ``PriceMeter``."""
+    """Mark a body that prices its request itself, before it makes it, with a ``PriceMeter``."""
     body.foresees = True  # pyright: ignore[reportFunctionMemberAccess]
     return body
 
@@ -96,7 +96,7 @@ class PriceMeter:
     def __init__(
         self, prompt: object, *, at_most: int | None = None, provider: str | None = None, url: str | None = None
     ) -> None:
-        """``at_most``: the most tokens that the answer may have."""
+        """Return ``at_most``: the most tokens that the answer may have."""
         self.prompt = tokens_in(prompt)
         self._at_most = at_most
         self._provider = provider
@@ -105,7 +105,7 @@ class PriceMeter:
         self._rates: tuple[float, float] | None = None
 
     def begin(self, model: str) -> None:
-        """Before the request is made.
+        """Check the budget before the request is made.
 
         Raises:
             InterruptRequested: it would cost more than is left of the session's budget.

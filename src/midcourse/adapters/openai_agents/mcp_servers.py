@@ -1,4 +1,4 @@
-"""The MCP servers of an agent, connected while it runs here: in a process that resumes it, nobody else would."""
+"""Connect the MCP servers of an agent while it runs here: a process that resumes it must connect them itself."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -92,7 +92,7 @@ class PydanticStepModel(WrapperModel):
 
 
 def _streams(model: Model) -> bool:
-    """Whether a model can be asked for a stream."""
+    """Return True if a model can be asked for a stream."""
     if isinstance(model, FunctionModel):
         return model.stream_function is not None
     if isinstance(model, FallbackModel):

@@ -161,7 +161,7 @@ def _made_set(
 def _declared(
     page: YamlPage, place: tuple[str | int, ...], said: ToolUse, function: Callable[..., Any]
 ) -> Tool[..., Any]:
-    """The tool: what the file says of it, over what it says of itself."""
+    """Return the tool: the file's declaration over its own."""
     given = {field: getattr(said, field) for field in _DECLARED if getattr(said, field) is not None}
     for field in ("undo", "probe"):
         path = getattr(said, field)

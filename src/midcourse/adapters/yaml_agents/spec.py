@@ -1,4 +1,4 @@
-"""What an agent file may say. The models are the documentation: the editors' JSON schema is made of them."""
+"""The fields of an agent file. The models are the documentation: the editors' JSON schema is made of them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
@@ -50,7 +50,7 @@ class Model(_Part):
 
 
 class RetrySettings(_Part):
-    """How often a call is made that fails in a way that may pass, and how long is waited in between."""
+    """How often a call is made that fails temporarily, and how long the waits in between are."""
 
     attempts: int = Field(default=MODEL_RETRY.attempts, ge=1, le=MOST_ATTEMPTS, description="In all; 1: no retry.")
     first_wait: float = Field(default=MODEL_RETRY.first_wait, ge=0, description="Seconds.")
@@ -88,7 +88,7 @@ class ToolUse(_Part):
 
 
 class DefaultAnswer(_Part):
-    """What an ask is answered with that nobody has answered in time."""
+    """The answer to an ask that is not answered in time."""
 
     answer: Any = Field(description="Any value. It never approves anything: only a person does.")
 
@@ -114,7 +114,7 @@ class InterruptSettings(_Part):
 
 
 class Budget(_Part):
-    """What a session may cost."""
+    """The most that a session may cost."""
 
     usd: float = Field(gt=0, le=1e9)
 
@@ -173,13 +173,13 @@ class AgentFile(_Part):
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of an agent file, for editors."""
+    """Return the JSON schema of an agent file, for editors."""
     made = AgentFile.model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": "A Midcourse agent"}
 
 
 def read_spec(page: YamlPage) -> AgentFile:
-    """The document as an agent.
+    """Read the document as an agent.
 
     Raises:
         InvalidInput: it has mistakes; each is a line that says file, line and field.
@@ -203,7 +203,7 @@ _UNIONS: Final = frozenset(
 
 
 def _mistakes(page: YamlPage, error: ValidationError) -> list[tuple[tuple[str | int, ...], str]]:
-    """Where and what, one for each place: a union complains once for each of its members."""
+    """Yield each place with its mistake, once: a union complains once for each of its members."""
     found: dict[tuple[str | int, ...], str] = {}
     for one in error.errors():
         given = [part for part in one["loc"] if not (isinstance(part, str) and _is_member(part))]
@@ -244,7 +244,7 @@ def _why(error: Any, page: YamlPage, place: tuple[str | int, ...]) -> str:
 
 
 def _shown(given: object) -> str:
-    """A value as the file has it."""
+    """Return a value as the file has it."""
     return "empty" if given is None else str(given).lower() if isinstance(given, bool) else repr(given)
 
 
@@ -253,13 +253,13 @@ def _words(expected: str) -> list[str]:
 
 
 def _known(place: tuple[str | int, ...]) -> list[str]:
-    """The fields there are at a place, as they are written."""
+    """Return the known fields of a place, as they are written."""
     around, last = _of(place)
     return sorted(_names(_BELOW.get((around, last), around)))
 
 
 def _of(place: tuple[str | int, ...]) -> tuple[type[BaseModel], str]:
-    """What a place belongs to, and its name there. Of what lies in a list, the list's name."""
+    """Return the model that a place belongs to, and its name there. Of an item of a list, the list's name."""
     current: type[BaseModel] = AgentFile
     names = [part for part in place if isinstance(part, str)]
     for name in names[:-1]:
@@ -283,7 +283,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "dict_type": "a mapping",
     "tuple_type": "a list",
 }
-"""What a field is, where Pydantic would speak of Python."""
+"""The kinds of fields in plain words, where Pydantic would speak of Python."""
 _OR: Final[Mapping[type[BaseModel], str]] = {
     Model: "the name of a model, or ",
     ToolUse: "an import path ('module:name'), or ",
