@@ -40,7 +40,7 @@ class _Draft:
     began: float
     stood: float | None = None
     quiet: float | None = None
-    """When nothing ran any more, of a halt: it stands at once, whatever still runs."""
+    """When nothing ran any more. A halt is in force at once, even while calls run."""
     resumed: float | None = None
     recovered: float | None = None
     over: float | None = None
@@ -398,7 +398,7 @@ class FactsReader:
 
     @property
     def is_stopped_by_a_person(self) -> bool:
-        """Whether a person stepped in that somebody called right: what a policy may have missed."""
+        """True if a person stepped in, labelled right: a policy may have missed it."""
         return any(self._labels.get(one.made.id) == "right" and one.made.is_by_person for one in self._drafts)
 
     @property
@@ -407,10 +407,10 @@ class FactsReader:
         return max(0.0, self._at - self._started - rested)
 
     def facts(self, policy: Policy, history: CallHistory = NO_HISTORY) -> SessionFacts:
-        """Return what is known by now.
+        """Return the facts known by now.
 
-        ``policy`` has the limits of classes and the price of a request nobody knows, ``history`` what the agent's runs
-        had needed before: a class that was not declared is the one that its last turn was watched as.
+        ``policy`` has the limits of classes and the default price of a request, ``history`` the needs of the agent's
+        earlier runs: a class that was not declared is the one that its last turn was watched as.
         """
         worked = self._worked
         predicted = class_of(history, policy.classes, worked - self._worked_before)
@@ -476,7 +476,7 @@ def _size(value: Value) -> int:
 
 
 def _money(draft: _Draft, per_request: float, *, is_over: bool) -> Money:
-    """A model's request without a price is one whose price nobody knows; other calls cost what they say."""
+    """Return the costs. A model's request without a price has an unknown price; other calls cost what they report."""
     unknown = sum(is_model and not cost for is_model, cost in draft.torn.values())
     dollars = sum(cost for _, cost in draft.torn.values()) + unknown * per_request
     return Money(dollars, len(draft.torn), bool(unknown) or (bool(draft.torn) and not is_over))
