@@ -1,6 +1,6 @@
-"""What each parameter of a policy means, in a sentence: for editors, for written policies, for the reference.
+"""Describe each parameter of a policy in a sentence: for editors, for written policies, for the reference.
 
-The document's own docstrings, where it has them; what is said here is what a name alone does not say.
+These are the document's own docstrings, where it has them; the texts here add what a name alone does not tell.
 """
 
 import ast
@@ -83,7 +83,7 @@ _OF_PATHS: Final[Mapping[str, str]] = {
 
 
 def meaning(path: str) -> str:
-    """What the parameter, or the part, at ``path`` means."""
+    """Return the description of the parameter, or the part, at ``path``."""
     parts = path.split(".")
     general = ".".join([parts[0], "*", *parts[2:]]) if parts[0] == "classes" and len(parts) > 2 else path
     return _OF_PATHS.get(general) or _documented(path) or _LEVELS.get(parts[-1], "")
@@ -103,7 +103,7 @@ def _documented(path: str) -> str:
 
 @cache
 def _docstrings() -> Mapping[str, str]:
-    """The text below each field of the document, by class and field. Empty where the source is not there to be read."""
+    """Return the text below each field of the document, by class and field. Empty without the source."""
     try:
         tree = ast.parse(inspect.getsource(document))
     except OSError:
