@@ -1,7 +1,7 @@
-"""Which hosts a request may reach: names are resolved once, every address is checked, and a checked one is used.
+"""Check the hosts of requests: names are resolved once, every address is checked, and a checked one is used.
 
-A server that fetches what a model asks for stands inside its owner's network. So nothing but public addresses is
-reached unless that is allowed, however the address is spelled and whatever a name resolves to by then.
+A server that fetches what a model asks for is inside its owner's network. So nothing but public addresses is reached
+unless that is allowed, in any spelling of an address, and when a name resolves to another one later.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _NOT_PUBLIC: Final = tuple(
 
 
 def refused(url: str, why: str) -> InvalidInput:
-    """A request that is not made."""
+    """Return the error for a refused request."""
     return InvalidInput(f"The request to {url} is refused: {why}.", code="address_refused", field="url", url=url)
 
 
@@ -50,7 +50,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 async def addresses_of(host: str, port: int, url: str, *, allow_private: bool) -> tuple[str, ...]:
-    """The addresses of a host, to be connected to as they are: a second resolution may give others.
+    """Return the addresses of a host, to connect to as they are: a second resolution may give others.
 
     Raises:
         InvalidInput: one of them is not public.
@@ -74,7 +74,7 @@ async def addresses_of(host: str, port: int, url: str, *, allow_private: bool) -
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is one of the public internet, also when it is wrapped in another."""
+    """Return True if an address is on the public internet, also when it is wrapped in another."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:  # a scope that this Python does not know: certainly not public

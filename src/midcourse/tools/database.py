@@ -53,7 +53,7 @@ _LARGEST_PRODUCT: Final = 100_000_000
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a query found. Binary values are given in hexadecimal digits."""
+    """The result of a query. Binary values are given in hexadecimal digits."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -62,7 +62,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Executed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a statement did."""
+    """The result of a statement."""
 
     changed: int
     """Rows inserted, updated or deleted."""
@@ -98,11 +98,11 @@ class Database:
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
-        """Both of them."""
+        """Both tools."""
         return (self.query, self.execute)
 
     def probe(self, arguments: Mapping[str, Any], key: str) -> Happened | bool:
-        """Whether a statement was executed under ``key``, and what it returned."""
+        """Return if a statement was executed under ``key``, and what it returned."""
         del arguments  # the key says all
         with self._opened("ro") as connection:
             if not connection.execute("select 1 from sqlite_master where name = ?", (_OURS,)).fetchone():
@@ -111,7 +111,7 @@ class Database:
         return False if found is None else Happened(found)
 
     def first(self, sql: str, parameters: Mapping[str, Cell]) -> tuple[Cell, ...] | None:
-        """The first row that a query finds, for whoever observes it."""
+        """Return the first row that a query finds, for an observer."""
         found = self._query(sql, dict(parameters)).rows
         return found[0] if found else None
 
@@ -261,7 +261,7 @@ def _bounded(name: str, count: int, aside: sqlite3.Connection, look: Callable[[]
 
 
 def _may_look(action: int, first: str | None, second: str | None, where: str | None, by: str | None) -> int:
-    """A query: reading, functions that load no code, and pragmas that only tell."""
+    """Authorize a query: reading, functions that load no code, and pragmas that only read."""
     del where, by
     # SQLite takes its own tables that are functions (json_each, pragma_table_info) in as if it wrote to its schema.
     # Nobody else can: the schema is not writable, and the file is open for reading only.
@@ -272,7 +272,7 @@ def _may_look(action: int, first: str | None, second: str | None, where: str | N
 
 
 def _may_change(action: int, first: str | None, second: str | None, where: str | None, by: str | None) -> int:
-    """A statement: everything within this file, but not what holds our own promise together."""
+    """Authorize a statement: everything within this file, except the tables of these tools."""
     del where, by
     if action in _NEVER or (action != sqlite3.SQLITE_READ and _OURS in {first, second}):
         return sqlite3.SQLITE_DENY

@@ -1,7 +1,7 @@
 """A change to files that can be taken back: recorded before it is made, undone from the record alone.
 
-The undo looks first. Each place must be as the call left it or as it was before; if somebody else has changed one of
-them since, it raises and touches nothing. It may be killed and run again, in any process.
+The undo checks first. Each place must be as the call left it or as it was before; if one of them was changed since, it
+raises and touches nothing. It may be killed and run again, in any process.
 """
 
 import os
@@ -36,10 +36,7 @@ class Changes:
         pieces: Sequence[ChangedPlace] = (),
         moved: Rename | None = None,
     ) -> Generator[str]:
-        """Make the change in here. It is on record before; if it fails, what it did so far is taken back.
-
-        It is given the name that its half-written file must have.
-        """
+        """Record the change made in this block, before it is made. If the block fails, the change is taken back."""
         temp = temp_name(SystemClock().fresh_id())
         changed = [piece.path for piece in pieces] + ([moved.destination] if moved else [])
         record = CallRecord(
@@ -61,10 +58,10 @@ class Changes:
             raise
 
     def undo(self, key: str) -> None:
-        """Take back all that was changed under ``key``; nothing, if nothing was.
+        """Take back all that was changed under ``key``, if anything.
 
         Raises:
-            MidcourseError: somebody else has changed it since, or the backup is gone. Nothing was touched.
+            MidcourseError: it was changed since, or the backup is gone. Nothing was touched.
         """
         for path, record in self._backups.records(self._root.path, key):
             self._restore(path, record)
@@ -102,9 +99,10 @@ class Changes:
         self._backups.forget(path)
 
     def _look(self, piece: ChangedPlace) -> tuple[bool, os.stat_result | None]:
-        """Whether a place must be put back, and what stands there, to be looked at again right before that.
+        """Return if a place must be put back, and its state, to be checked again right before that.
 
-        It is an error if it is neither as it was nor as the call left it.
+        Raises:
+            MidcourseError: it is neither as it was nor as the call left it.
         """
         with self._root.exactly(piece.path) as place:
             seen = place.stat
@@ -117,7 +115,7 @@ class Changes:
             return True, seen
 
     def _owes_move(self, record: CallRecord) -> tuple[bool, bool, os.stat_result | None]:
-        """Whether a rename must be taken back, whether what it replaced must be put back, and what stands there."""
+        """Return if a rename must be taken back, if the replaced file must be put back, and the state there."""
         moved = record.moved
         if moved is None:
             return False, False, None
@@ -194,6 +192,6 @@ def _take_away(place: PathPlace) -> None:
 
 
 def folders_made(place: PathPlace) -> list[ChangedPlace]:
-    """What must be made on the way to a place, outermost first."""
+    """Return the folders to make on the way to a place, outermost first."""
     first = len(place.real) - 1 - len(place.missing)
     return [ChangedPlace(place.real[: first + index + 1], ABSENT, FOLDER) for index in range(len(place.missing))]
