@@ -45,16 +45,16 @@ Set MIDCOURSE_SAMPLE_PACE to the seconds a word takes (0.03), MIDCOURSE_SAMPLES_
 MIDCOURSE_MODEL to a real model, such as openai:gpt-5-mini.
 """
 NOBODY: Final = 3
-"""The exit status when it asks, or is paused, and nobody can type."""
+"""The exit status when it asks, or is paused, and there is no terminal to answer."""
 STUCK: Final = (midcourse.Status.WAITING, midcourse.Status.PAUSED)
 ENDED: Final = (midcourse.Status.COMPLETED, midcourse.Status.CANCELLED, midcourse.Status.FAILED)
 _GOAL: Final = 80
 GRACE: Final = 0.3
-"""Seconds that a call in flight gets when somebody leaves. A model's stream would take all that it is given."""
+"""Seconds that a call in flight gets when the user leaves. A model's stream would use all that it is given."""
 
 
 class Screen:
-    """What has been printed: text as it comes, and a line for everything else."""
+    """The printed output: text as it comes, and a line for everything else."""
 
     def __init__(self) -> None:
         self._heard: dict[tuple[str, int], str] = {}
@@ -62,17 +62,17 @@ class Screen:
         self._arguments: dict[str, str] = {}
         self._in_line = False
         self.text = ""
-        """What was streamed last."""
+        """The text that was streamed last."""
 
     def hear(self, step: str, attempt: int, offset: int, text: str) -> None:
-        """A piece of streamed text, as a preview or as a segment; only what is new of it is printed."""
+        """Print a piece of streamed text, as a preview or as a segment, if it is new."""
         heard = self._heard.get((step, attempt), "")
         if offset <= len(heard) < offset + len(text):
             self._heard[step, attempt] = heard[:offset] + text
             self._print(step, attempt)
 
     def begin(self, step: str, attempt: int) -> None:
-        """An attempt has begun: previews may come before the event, and are kept until then."""
+        """Note that an attempt has begun: previews may come before the event, and are kept until then."""
         self._printed[step, attempt] = 0
         self._print(step, attempt)
 
@@ -85,12 +85,12 @@ class Screen:
             self.text = heard
 
     def line(self, text: str) -> None:
-        """A line of its own."""
+        """Print a line."""
         print(f"\n{text}" if self._in_line else text, flush=True)
         self._in_line = False
 
     def note(self, event: Any, kind: str) -> None:
-        """An event of the journal."""
+        """Print an event of the journal."""
         match kind:
             case "segment.written":
                 self.hear(event.step, event.attempt, event.offset, event.text)
@@ -147,7 +147,7 @@ class Typing:
         self.lines: asyncio.Queue[str] = asyncio.Queue()
         self.is_over = asyncio.Event()
         self.has_left = asyncio.Event()
-        """A person pressed Ctrl-C, or Ctrl-D. That a pipe has ended means only that nobody types."""
+        """Set when a person pressed Ctrl-C, or Ctrl-D. The end of a pipe only means that there is no input."""
         self._rest = b""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._leave)
@@ -221,7 +221,7 @@ async def _tell_the_end(session: midcourse.SessionHandle[Any], screen: Screen, s
 
 
 def _command(session: str, store: Path) -> str:
-    """What goes on with a session, to be pasted into a shell, in whatever folder."""
+    """Return the command that continues a session, to be pasted into a shell, in any folder."""
     python = "python" if shutil.which("python") == sys.executable else sys.executable
     command = shlex.join([python, "-m", "midcourse.samples", "--session", session, "--store", str(store)])
     work = os.environ.get(FOLDER)
@@ -229,7 +229,7 @@ def _command(session: str, store: Path) -> str:
 
 
 async def show_sessions(store: Path) -> None:
-    """The sessions of a file, newest first, and what goes on with one of them."""
+    """Print the sessions of a file, newest first, and the command that continues one of them."""
     async with midcourse.open(f"sqlite:///{store}", drive=False) as mc:
         heads = await mc.list(limit=1000)
     for head in heads:
@@ -256,7 +256,7 @@ async def _follow(session: midcourse.SessionHandle[Any], screen: Screen) -> None
 
 
 async def _stuck(session: midcourse.SessionHandle[Any], typing: Typing) -> None:
-    """Until it can only go on if somebody types, and nobody can."""
+    """Wait until it can only continue with input, and there is none."""
     await typing.is_over.wait()
     await typing.lines.join()
     looks = 0
@@ -266,7 +266,7 @@ async def _stuck(session: midcourse.SessionHandle[Any], typing: Typing) -> None:
 
 
 def main() -> None:
-    """``python -m midcourse.samples NAME GOAL``."""
+    """Run ``python -m midcourse.samples NAME GOAL``."""
     listed = "\n".join(f"  {one.name:<16} {one.description}\n{'':<19}e.g. “{one.goals[0]}”" for one in SAMPLES)
     parser = argparse.ArgumentParser(
         prog="python -m midcourse.samples",

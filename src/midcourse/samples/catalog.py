@@ -20,12 +20,12 @@ class Sample:
 
     @property
     def name(self) -> str:
-        """What it is started by."""
+        """The name to start it by."""
         return self.agent.name
 
     @property
     def description(self) -> str:
-        """What it does, in a sentence."""
+        """Its description, a sentence."""
         return self.agent.description
 
     @property
@@ -40,7 +40,7 @@ SAMPLES: Final = tuple(
 
 
 def sample(name: str) -> Sample:
-    """The sample of that name.
+    """Return the sample of that name.
 
     Raises:
         AgentUnavailable: there is none.

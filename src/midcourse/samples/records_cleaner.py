@@ -53,7 +53,7 @@ create table deleted_contacts (
 
 
 def prepare(folder: Path | None = None) -> Path:
-    """The work folder, with its table of contacts."""
+    """Prepare the work folder, with its table of contacts."""
     folder = folder or folder_of(NAME)
     made_once(folder / "contacts.db", _generate)
     return folder
@@ -183,7 +183,7 @@ def script(conversation: Conversation) -> Sequence[Piece]:
 
 
 def _wanted(said: Sequence[str]) -> dict[str, object]:
-    """What to look for, as far as it was said. Later words count."""
+    """Return the criteria, as far as they were given. Later messages count."""
     wanted: dict[str, object] = {}
     for text in said:
         only = re.search(r"(?:only|just)\s+(?:the\s+)?(duplicate|obsolete|old)", text, re.IGNORECASE)

@@ -174,7 +174,7 @@ def acquire() -> Iterator[Connection]:
 
 
 def sources() -> dict[str, str]:
-    """Every file of the repository, by its path."""
+    """Return every file of the repository, by its path."""
     files = {
         "README.md": "# Shop\n\nTests: `python tests/run.py api` and `python tests/run.py login`.\n",
         ".gitignore": "__pycache__/\n",
