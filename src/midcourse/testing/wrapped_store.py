@@ -27,7 +27,7 @@ class WrappedStore:
 
     @property
     def durability(self) -> Durability:
-        """What an acknowledged write of the wrapped store survives."""
+        """The durability of the wrapped store."""
         return self.inner.durability
 
     @property

@@ -22,12 +22,12 @@ class AnswerProgress(Protocol):
         finished: bool = ...,
         closed_by_client_after: int = ...,
     ) -> None:
-        """What is given has changed."""
+        """Report a change in the progress of the answer."""
         ...
 
 
 class StreamAnswer(Response):
-    """What is said to one request."""
+    """The answer to one request."""
 
     def __init__(
         self,
