@@ -28,7 +28,6 @@ class MemoryBus:
 
     @property
     def address(self) -> str:
-        """Where this bus hears notes."""
         return self._address
 
     def listen(self, hear: Callable[[Note], None]) -> None:
@@ -39,7 +38,7 @@ class MemoryBus:
         self._thread.start()
 
     def send(self, address: str, note: Note) -> None:
-        """Send a note, if somebody is there."""
+        """Send a note, if the address is there."""
         receiver = _buses.get(address)
         if receiver is not None:
             receiver._take(note)  # noqa: SLF001 - its own class

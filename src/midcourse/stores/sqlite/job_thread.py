@@ -23,7 +23,7 @@ class Job(NamedTuple, Generic[C]):
 
 
 class JobAnswer(NamedTuple):
-    """What became of a job."""
+    """The outcome of a job."""
 
     future: "asyncio.Future[Any]"
     value: Any
@@ -87,7 +87,7 @@ class JobThread(Generic[C]):
         return self.refuse(store_errors.closed(self._store))
 
     def refuse(self, error: Exception) -> "asyncio.Future[Any]":
-        """The answer to work that is not enqueued."""
+        """Return the answer to work that is not enqueued."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         future.set_exception(error if generation() == self._generation else self._forked())
         return future

@@ -24,7 +24,7 @@ _guard = threading.Lock()
 
 
 def _in_child() -> None:
-    """A forked child holds none of its parent's locks; the guard may have been held by a thread that is gone."""
+    """Reset the locks in a forked child, which holds none; a thread that is gone may have held the guard."""
     global _guard  # noqa: PLW0603 - a lock of the parent's threads is of no use here
     _guard = threading.Lock()
     _held.clear()
@@ -84,7 +84,7 @@ class WorkerLock:
 
 
 def is_alive(folder: Path, worker: WorkerId) -> bool:
-    """Whether the worker's process lives. The file of a dead one is removed."""
+    """Return True if the worker's process lives. The file of a dead one is removed."""
     return _look(_file_of(folder, worker))
 
 

@@ -109,7 +109,7 @@ class MemoryStore(DatabaseStore):
 
     @property
     def name(self) -> str:
-        """How people call this store."""
+        """The name of this store for people."""
         return NAME
 
     def peer(self) -> "MemoryStore":

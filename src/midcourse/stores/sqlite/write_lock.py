@@ -31,7 +31,7 @@ _jitter = random.Random()
 
 
 def patiently(attempt: Callable[[], T], path: Path, patience: float = PATIENCE) -> T:
-    """The result of ``attempt``, tried again while another program holds the file.
+    """Return the result of ``attempt``, tried again while another program holds the file.
 
     Raises:
         StoreUnavailable: it was held all the time.

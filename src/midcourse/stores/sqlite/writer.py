@@ -102,9 +102,9 @@ class WriteThread:
             pass  # the next BEGIN says what is wrong with the connection
 
     def _check_file(self) -> None:
-        """A file that was deleted, replaced or emptied goes on taking commits, and all of them are lost.
+        """Check that the file was not deleted, replaced or emptied: it would accept commits and lose them all.
 
-        So does the write-ahead log beside it, which SQLite itself never replaces while a connection is open.
+        So would the write-ahead log beside it, which SQLite itself never replaces while a connection is open.
         """
         if _identity(self._path) != self._file:
             raise _replaced(self._path)
@@ -120,7 +120,7 @@ class WriteThread:
 
 
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
-"""What a write-ahead log of SQLite begins with."""
+"""The first bytes of a write-ahead log of SQLite."""
 
 
 def _replaced(path: Path) -> StoreUnavailable:
@@ -133,7 +133,7 @@ def _replaced(path: Path) -> StoreUnavailable:
 
 
 def _is_log(path: Path) -> bool:
-    """Whether it begins as one does, or is empty, as another process' checkpoint may leave it until the next commit."""
+    """Return True if it begins as one, or is empty, as another process' checkpoint may leave it."""
     try:
         with open(path, "rb", buffering=0) as log:
             return log.read(4) in (b"", *_LOG_MAGIC)
