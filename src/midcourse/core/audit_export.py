@@ -63,7 +63,7 @@ class End(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 class Verified(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """What a file that is in order holds. ``digest`` is the running one at its end: files that agree in it agree."""
+    """The contents of a valid file. ``digest`` is the running one at its end: files with the same digest are equal."""
 
     title: Title
     first: int
@@ -74,12 +74,12 @@ class Verified(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 def title_line(title: Title) -> bytes:
-    """The first line."""
+    """Return the first line."""
     return _encoder.encode(msgspec.structs.replace(title, format=FORMAT)) + b"\n"
 
 
 def row_line(row: AuditRow, *, shown: bool) -> bytes:
-    """The line of a row: with its entry, or with its digest alone."""
+    """Return the line of a row: with its entry, or with its digest alone."""
     line = Line(seq=row.seq, digest=row.digest.hex())
     if row.content and shown:
         sealed, detail = split_entry(row.content)
@@ -90,7 +90,7 @@ def row_line(row: AuditRow, *, shown: bool) -> bytes:
 
 
 def end_line(ends: int, digest: bytes) -> bytes:
-    """The last line."""
+    """Return the last line."""
     return _encoder.encode(End(ends=ends, digest=digest.hex())) + b"\n"
 
 
@@ -100,7 +100,7 @@ def problem_line(sentence: str) -> bytes:
 
 
 def verify(lines: Iterable[bytes]) -> Verified:
-    """What an exported file holds, if nothing of it was changed or left out since.
+    """Return the contents of an exported file, if nothing of it was changed or left out since.
 
     Raises:
         Damaged: it was; the sentence names the line and the entry, and so do ``line`` and ``seq`` of the error.
@@ -180,7 +180,7 @@ def _line(number: int, text: bytes, seq: int) -> Line | End:
 
 
 def _checked(line: Line, number: int, seq: int, before: bytes) -> AuditEntry | None:
-    """The entry of a line that is at its place and follows from the digest before it; None if it is withheld."""
+    """Return the entry of a line that is at its place and follows from the last digest; None if it is withheld."""
     if line.seq != seq:
         raise _wrong(number, seq, f"it is missing; the file goes on with {line.seq}")
     sealed = bytes(line.entry)

@@ -18,9 +18,9 @@ from midcourse.errors import Refused
 
 
 def at_cap(session: Session, spent: float, price: float = 0.0) -> Events:
-    """The facts that a cap makes which is reached, or which a call of this ``price`` would pass.
+    """Return the facts of a cap that is reached, or that a call of this ``price`` would pass.
 
-    What is protected finishes its turn first; what rests needs no stop.
+    Protected work finishes its turn first; an idle session needs no stop.
     """
     if session.status not in (Status.RUNNING, Status.WAITING):
         return ()
@@ -42,7 +42,7 @@ def at_cap(session: Session, spent: float, price: float = 0.0) -> Events:
 
 
 def pause_with_parent(session: Session, parent: str, reason: str) -> Events:
-    """The pause of a parent at its cap, as it comes down to a child that asked for what the parent cannot pay."""
+    """Return the pause that a parent at its cap passes on to a child that asked for more than the parent can pay."""
     if session.status not in (Status.RUNNING, Status.WAITING):
         return ()
     return pause(session, cmd.Pause(id=CommandId(BUDGET), by=parent, reason=reason, grace=None))

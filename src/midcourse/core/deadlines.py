@@ -1,4 +1,4 @@
-"""What deadlines make of a session: an ask that nobody answered, a pause that lapses. Pure."""
+"""The effect of deadlines on a session: an ask that was not answered, a pause that lapses. Pure."""
 
 from typing import Final
 
@@ -14,13 +14,13 @@ from midcourse.core.rules import Events
 from midcourse.core.session import ENDED, OpenAsk, Session, Status
 
 DEADLINE: Final = "deadline"
-"""Who answers, or cancels, when nobody has answered in time."""
+"""The name in ``by`` for an answer, or a cancel, at an ask's deadline."""
 LAPSE: Final = "lapse"
-"""Who resumes when a pause has lapsed."""
+"""The name in ``by`` for a resume after a pause has lapsed."""
 
 
 def expire(session: Session, now: float) -> Events:
-    """The facts that deadlines make: asks are answered by their default, or closed; a pause lapses."""
+    """Return the facts that deadlines make: asks are answered by their default, or closed; a pause lapses."""
     if session.status in ENDED or session.status is Status.CANCELLING:
         return ()
     over = [ask for ask in session.asks if ask.expires_at is not None and ask.expires_at <= now]
@@ -35,7 +35,7 @@ def expire(session: Session, now: float) -> Events:
 
 
 def _cancels(session: Session, ask: OpenAsk) -> bool:
-    """Halted, nothing is undone before an operator says so: the agent is told instead, once it goes on."""
+    """Return whether an expired ask cancels. Halted, nothing is undone: the agent gets the error instead."""
     return ask.on_expiry == "cancel" and session.status is not Status.HALTED
 
 

@@ -21,7 +21,7 @@ from midcourse.errors import ImpossibleEvent, Refused
 
 
 def pause(session: Session, command: cmd.Pause) -> Events:
-    """Pause now; what is protected finishes its turn first, whoever wishes it stopped."""
+    """Pause now; protected work finishes its turn first, for any sender."""
     if not finishes_first(session):
         return pause_now(session, command)
     if session.deferred is not None and not outranks(command.by, session.deferred.by):  # a cancel that waits is firmer
@@ -30,7 +30,7 @@ def pause(session: Session, command: cmd.Pause) -> Events:
 
 
 def finishes_first(session: Session) -> bool:
-    """Whether a stop waits for the end of the turn: protected, and begun."""
+    """Return True if a stop waits for the end of the turn: protected, and begun."""
     return session.is_protected and session.status in (Status.RUNNING, Status.WAITING)
 
 
@@ -50,9 +50,9 @@ def pause_now(session: Session, command: cmd.Pause) -> Events:
 
 
 def pause_again(session: Session, command: cmd.Pause) -> Events:
-    """A second pause may give less time, say why, lapse later or never: not the other way round.
+    """Apply a second pause: it may give less time, a reason, a later lapse or none: not the other way round.
 
-    It goes down to the children again, which may have been resumed since. The parent's pause and the people's are two.
+    It is passed to the children again, which may have been resumed since. The parent's pause and the people's are two.
     """
     assert session.pause is not None
     standing = session.pause
@@ -74,7 +74,7 @@ def pause_again(session: Session, command: cmd.Pause) -> Events:
 
 
 def joins_pause(standing: StandingPause, by: str) -> bool:
-    """Whether a pause of ``by`` stands beside ``standing``: one is the parent's, the other one people's."""
+    """Return True if a pause of ``by`` exists beside ``standing``: one is the parent's, the other one people's."""
     return standing.beneath is None and standing.by.startswith(BY_PARENT) != by.startswith(BY_PARENT)
 
 
@@ -109,14 +109,14 @@ def lifted(session: Session, by: str) -> Events:
 
 
 def spending(session: Session, spent: float | None = None, price: float = 0.0) -> str:
-    """How far the budget is spent, as a sentence."""
+    """Return how far the budget is spent, as a sentence."""
     so_far, budget = session.cost if spent is None else spent, session.terms.budget or 0.0
     next_one = f", and its next call would cost about {money(price)}" if price else ""
     return f"It has spent {money(so_far)} of its budget of {money(budget)}{next_one}."
 
 
 def without_pause(standing: StandingPause, by: str) -> ev.SessionResumed | ev.PauseLifted:
-    """The pause on top is lifted; what the parent still holds stays paused."""
+    """Lift the pause on top; one that the parent still holds stays."""
     kind = ev.SessionResumed if standing.beneath is None else ev.PauseLifted
     return kind(pause=standing.id, by=by)
 

@@ -1,4 +1,4 @@
-"""What the rates and times mean that reports, ``/metrics`` and pages show: each in words, once; and whose a stop was.
+"""The meaning of the rates and times of reports, ``/metrics`` and pages, each described once; and a stop's source.
 
 How they are counted from one session is in ``analysis/reports/reader.py``, over many in
 ``analysis/reports/counters.py``: nowhere else.
@@ -12,7 +12,7 @@ from midcourse.core.commands import BY_AGENT, BY_PARENT, BY_POLICY
 from midcourse.core.deadlines import DEADLINE
 
 Stopper = Literal["person", "policy", "budget", "agent", "kill_switch", "parent", "deadline"]
-"""Who steps in. The budget does where a session reaches the cap that people gave it."""
+"""The source of a stop. The budget is it where a session reaches the cap that people gave it."""
 STOPPERS: Final[Mapping[Stopper, tuple[str, str]]] = {
     "person": ("a person", "people"),
     "policy": ("a policy", "policies"),
@@ -22,7 +22,7 @@ STOPPERS: Final[Mapping[Stopper, tuple[str, str]]] = {
     "parent": ("its parent", "their parents"),
     "deadline": ("a deadline", "deadlines"),
 }
-"""The same as a report's reader calls them, once and several times, in this order."""
+"""Their names for a report's reader, singular and plural, in this order."""
 
 INTERRUPTED: Final = (
     "Sessions that were stopped at least once, by anyone: paused, cancelled or halted; of all sessions. A session that "
@@ -99,7 +99,7 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 
 def stopper_of(by: str, *, halts: bool = False) -> Stopper:
-    """Whose it was, by the name that the journal has for them; ``halts``: it was a halt, whoever threw the switch."""
+    """Return the source of a stop, by its name in the journal; ``halts``: it was a halt, by the kill switch."""
     if halts:
         return "kill_switch"
     if by == BUDGET:
@@ -114,7 +114,7 @@ def stopper_of(by: str, *, halts: bool = False) -> Stopper:
 
 
 def by_whom(counts: Mapping[Stopper, int]) -> str:
-    """Such as ``3 by people, 1 by the kill switch``; empty if there was nobody."""
+    """Return a count such as ``3 by people, 1 by the kill switch``; empty if there is none."""
     return ", ".join(
         f"{counts[one]:,} by {words[counts[one] > 1]}" for one, words in STOPPERS.items() if counts.get(one)
     )

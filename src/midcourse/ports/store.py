@@ -240,7 +240,7 @@ class Store(Protocol):
         """Store a new session, and return epoch 1.
 
         Raises:
-            StoreError: code ``session_exists`` if the id is in use; ``not_enlisted`` if ``worker`` is not this object's.
+            StoreError: code ``session_exists`` if it is in use; ``not_enlisted`` if ``worker`` is not this object's.
                 Nothing is written.
         """
         ...
