@@ -39,7 +39,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "web": ("httpx2",),
     "yaml": ("pydantic_ai", "yaml"),
 }
-"""What each extra brings, to see whether it is here."""
+"""The modules of each extra, to see if they are here."""
 _OLDEST_PYTHON: Final = (3, 11)
 _LITTLE: Final = 1024**3
 _TOO_LITTLE: Final = 100 * 1024**2

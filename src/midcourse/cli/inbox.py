@@ -22,7 +22,7 @@ LOOK_EVERY: Final = 2.0
 """Seconds between two looks with --watch."""
 MOST_ALARMS: Final = 10
 DUE: Final = {True: ("answer within", "its time is over since"), False: ("escalated in", "answer late by")}
-"""What happens at the time that is shown, before it and after: it is the deadline, or not. As the console says it."""
+"""The words before and after a time: by whether it is the deadline. The console uses the same."""
 _WANTS: Final = 60
 """Columns that are left for what is wanted, or an ask takes two lines."""
 _LINES: Final = 5

@@ -1,4 +1,4 @@
-"""What policies have stepped in with, why, and what people say of it: interventions, alarms, label, rate."""
+"""Show the interventions of policies and people's labels: interventions, alarms, label, rate."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal

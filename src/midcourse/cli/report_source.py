@@ -108,7 +108,7 @@ class _Here:
 
 
 def _progress() -> "Progress | None":
-    """A line on stderr that counts, on a terminal."""
+    """Return a counter on a line of stderr, on a terminal."""
     if not sys.stderr.isatty():
         return None
 
@@ -155,7 +155,7 @@ class _There:
         return [mine if one.id == mine.id else one for one in items]
 
     async def _version(self, policy: str) -> "_Version":
-        """What the server means by a policy's name."""
+        """Return the server's policy of that name."""
         from urllib.parse import quote
 
         from midcourse.analysis.reports.fleet import NAMELESS

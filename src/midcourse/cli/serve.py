@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from midcourse.telemetry.spans import Spans
 
 _PARTS: Final = ("fastapi", "prometheus_client", "pydantic", "sse_starlette", "structlog", "uvicorn")
-"""What the extra ``server`` brings, as it is imported."""
+"""The import names of the extra ``server``."""
 
 
 def serve(
@@ -179,7 +179,7 @@ def serve(
 
 
 def _watched(place: str) -> Path:
-    """The folder whose changes concern an agent's file, folder or module."""
+    """Return the folder whose changes concern an agent's file, folder or module."""
     path = Path(place)
     if not path.exists():
         path = Path(place.replace(".", "/"))
@@ -330,7 +330,7 @@ def _goodbye(parked: int) -> None:
 
 
 def _without_token(arguments: Sequence[str]) -> list[str]:
-    """A token that was typed is not repeated on the screen."""
+    """Return the arguments without a typed token, which must not appear on the screen."""
     kept: list[str] = []
     for before, one in zip(["", *arguments], arguments, strict=False):
         if before != "--token" and one != "--token" and not one.startswith("--token="):
@@ -355,7 +355,7 @@ def _samples() -> list[str]:
 
 
 def _folder_of(store: str) -> Path:
-    """The folder of a store's token, and the store's own, which are made."""
+    """Make and return the folder of a store's token, and the store's own."""
     path = store_path(store)
     if path is None:
         return FOLDER

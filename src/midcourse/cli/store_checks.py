@@ -1,4 +1,4 @@
-"""What ``midcourse doctor`` looks at in a store: its file, its journals, who did what to it, and who works on it."""
+"""The checks of a store by ``midcourse doctor``: its file, its journals, its audit log, and its workers."""
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ _RESTORE: Final = "Stop what uses it, and restore a backup: midcourse store rest
 
 
 class Check(NamedTuple):
-    """What was looked at, how it is, and what to do if it is not well."""
+    """A check, its result, and what to do if it failed."""
 
     name: str
     status: Literal["ok", "warn", "fail"]
@@ -38,7 +38,7 @@ class Check(NamedTuple):
 
 
 async def store_checks(name: str, path: Path | None, *, deep: bool) -> list[Check]:
-    """All of them, as far as the store can be read."""
+    """Return all of them, as far as the store can be read."""
     checks: list[Check] = []
     if path is not None:
         checks += _file(path, deep=deep)
@@ -122,7 +122,7 @@ async def _journals(store: Store, heads: Sequence[Head]) -> Check:
 
 
 async def _check_journal(store: Store, head: Head) -> bool:
-    """Whether it was erased.
+    """Check a journal, and return True if it was erased.
 
     Raises:
         Damaged: a record, or a tombstone, is not the one that was written.
@@ -175,7 +175,7 @@ def _clock(heads: Sequence[Head], now: float) -> Check:
 
 
 async def _shelves(store: Store, *, deep: bool) -> Check:
-    """What lies beside the journals. That of frameworks is large, and looked at with the journals."""
+    """Check the shelves. Those of frameworks are large, and checked with the journals."""
     bad: set[tuple[str, str]] = set()
     for shelf in await store.shelves():
         if deep or ":" not in shelf:

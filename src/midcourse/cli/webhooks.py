@@ -148,7 +148,7 @@ def _outcome(one: DeliveryView, now: float | None = None) -> str:
 
 
 class _Webhooks(Protocol):
-    """What a store and a server both can do."""
+    """The operations that a store and a server both have."""
 
     async def add(self, url: str, kinds: Sequence[str], *, about: str = "") -> tuple[WebhookView, str]: ...
     async def list(self) -> Sequence[WebhookView]: ...
@@ -158,7 +158,7 @@ class _Webhooks(Protocol):
 
 
 class _OfStore:
-    """The webhooks of a file here. Whoever may write to it is its host's operator."""
+    """The webhooks of a file here. A user who may write to it is its host's operator."""
 
     def __init__(self, store: "Store") -> None:
         self._outbox = Outbox(store)
