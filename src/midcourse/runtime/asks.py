@@ -55,7 +55,7 @@ class AgentAsks:
         self._diverged = diverged
 
     async def answer(self, question: Question) -> object:
-        """The answer to ``question``, which is opened if it is not open yet."""
+        """Return the answer to ``question``, which is opened if it is not open yet."""
         log = self._journal.log
         known = log.asks.get(question.id)
         if known is not None and known.end in ("", "answered"):
@@ -94,10 +94,7 @@ class AgentAsks:
         return self._journal.session.status is Status.CANCELLING
 
     def _message_told(self, question: Question, record: AskRecord | None) -> int | None:
-        """The message the agent is told of instead of an answer, journaled: a replay may come after another message.
-
-        None: it is to be asked (again). A redirect that superseded it and was withdrawn since is no reason not to.
-        """
+        """Return the message that the agent gets instead of an answer, journaled for replays."""
         if record is None or record.end != "superseded" or question.on_redirect == "again":
             return None
         with self._journal.lock:
@@ -111,7 +108,7 @@ class AgentAsks:
             return message
 
     async def answers_to_interrupts(self, step: StepId, name: str) -> tuple[Value, ...]:
-        """What people answered to each ``Interrupt`` of the call so far, once they have; nothing if it raised none.
+        """Return people's answers to each ``Interrupt`` of the call so far, once they are there; none without one.
 
         A last one that was superseded has no answer, and the earlier ones are for another course.
         """
@@ -151,20 +148,20 @@ class AgentAsks:
 
 
 def last_redirect(journal: Journal, *, since: int) -> int | None:
-    """The place of the last redirect that stands, after the first ``since`` of this scope. Under the journal's lock."""
+    """Return the place of the last redirect in force, after the first ``since`` of this scope. Under the lock."""
     later = journal.log.redirects - since
     return journal.session.last_said(len(journal.session.messages) - later) if later else None
 
 
 def mark_seen(journal: Journal, count: int, note: Callable[[ev.MessagesSeen], None]) -> None:
-    """The agent knows the first ``count`` messages: nobody can take them back any more. Under the journal's lock."""
+    """Note that the agent knows the first ``count`` messages: they cannot be withdrawn. Under the journal's lock."""
     session = journal.session
     if count > session.seen and session.status not in ENDED and not journal.leaving:
         note(ev.MessagesSeen(count=count))
 
 
 def redirected(session: Session, message: int, partial: str, truth: str = "") -> Redirected:
-    """What an agent that wants to be told of a redirect is told."""
+    """Return the error for an agent that wants to be notified of a redirect."""
     said = session.messages[message]
     sentence = f"A person changed the course ({said.level}): {said.text}"
     return Redirected(sentence, instruction=said.text, level=said.level, partial=partial, truth=truth)

@@ -1,7 +1,7 @@
-"""Settles calls that are open in the journal and not alive: waits, undoes, probes or asks, as the effects' table says.
+"""Settle calls that are open in the journal and not alive: wait, undo, probe or ask, by the effects' table.
 
-``core.effects.next_act`` says the one thing to do now; it is done and journaled, and the question is asked again. So
-a settling that is cut off by a crash, a pause or a cancel goes on from what the journal says, wherever that is.
+``core.effects.next_act`` returns the one thing to do now; it is done and journaled, and the question is asked again. So
+a settling that is interrupted by a crash, a pause or a cancel continues from the journal, in any process.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class CallRecovery:
 
     @property
     def is_draining(self) -> bool:
-        """Whether this process lets its sessions go, so that nothing is waited for."""
+        """True if this process releases its sessions, so that nothing is waited for."""
         return self._gate.draining
 
     def remember(self, step: StepId, given: bytes) -> None:
@@ -51,18 +51,18 @@ class CallRecovery:
         self._undo_runner.remember(step, given)
 
     def check_again(self) -> None:
-        """Something was decided: those who wait look again whether they still should."""
+        """Wake the waiting tasks after a decision, to check if they should still wait."""
         self._stirred.set()
 
     def open_calls(self) -> Iterable[OpenCall]:
-        """The calls that are not alive and about which something is to be done now."""
+        """Yield the calls that are not alive and about which something is to be done now."""
         session, now = self._journal.session, self._journal.now
         for call in session.calls.values():
             if call.end and next_act(session, call, now).do in ("wait", "undo", "probe", "ask", "give_up"):
                 yield call
 
     def running(self) -> Iterable[RunningCall]:
-        """As a control's answer lists them: not alive, and not done with."""
+        """Yield them for a command's reply: not alive, and not settled."""
         for step, doing in self.active.items():
             call = self._journal.session.calls.get(step)
             if call is not None:
@@ -70,12 +70,12 @@ class CallRecovery:
                 yield RunningCall(step, call.name, call.kind, call.attempt, seconds, call.effect, doing)
 
     def expect(self, step: StepId) -> None:
-        """A call was aborted, and ``settle`` is about to be called for it: no stop is complete in between."""
+        """Note that a call was aborted, and ``settle`` is about to be called: no stop is complete in between."""
         if step in self._journal.session.calls:
             self.active[step] = "to be settled"
 
     async def settle(self, step: StepId, *, asks: bool = True) -> Outcome:
-        """Until nothing more can be done about the call now; ``asking``: a person has to answer first."""
+        """Settle the call as far as possible now; ``asking``: a person has to answer first."""
         self.active[step] = "to be settled"
         acted: tuple[OpenCall, RecoveryAction] | None = None
         try:
@@ -117,7 +117,7 @@ class CallRecovery:
             self._moved()
 
     async def _wait(self, until: float) -> None:
-        """Until it is settled, or something was decided meanwhile."""
+        """Wait until it is settled, or something was decided."""
         self._stirred.clear()
         timer = self._ctx.clock.call_later(until - self._journal.now, self._stirred.set)
         try:
@@ -206,12 +206,12 @@ def _no_progress(call: OpenCall, act: RecoveryAction) -> MidcourseError:
 
 
 def did_it_happen_id(call: OpenCall) -> StepId:
-    """The identity of the question whether an attempt happened."""
+    """Return the identity of the question whether an attempt happened."""
     return StepId(f"{call.step}!{call.attempt}")
 
 
 def _parsed_answer(answer: object) -> tuple[bool | None, object]:
-    """Whether it happened, and with what result, as a person may say it."""
+    """Return whether it happened, and with what result, from a person's answer."""
     match answer:
         case {"happened": bool(happened)}:
             return happened, cast("dict[str, object]", answer).get("result")

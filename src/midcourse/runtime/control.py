@@ -1,4 +1,4 @@
-"""Commands from anybody to any session: put into its inbox, decided by whoever owns it, answered with what is known."""
+"""Commands to any session: put into its inbox, decided by its owner, answered with what is known."""
 
 import asyncio
 import contextlib
@@ -79,7 +79,7 @@ class Control:
         Raises:
             Refused: the command is not allowed now.
             SessionNotFound: no such session.
-            InvalidInput: nobody could carry it out.
+            InvalidInput: it cannot be carried out.
         """
         check_command(command)
         if until not in get_args(Level):
@@ -204,7 +204,7 @@ class Control:
     async def _outcome(
         self, session_id: SessionId, row: InboxRow, watcher: Watcher, wait: float
     ) -> CommandOutcome | None:
-        """How the row was decided, by the owner or, without one, here. None: the owner is silent."""
+        """Return how the row was decided, by the owner or, without one, here. None: the owner is silent."""
         worker = self.worker
         deadline = worker.clock.monotonic() + wait
         if row.outcome is not None:
@@ -236,7 +236,7 @@ class Control:
         return decode_outcome(known.outcome) if known is not None and known.outcome is not None else None
 
     async def _unanswered(self, session_id: SessionId, row: InboxRow, *, patient: bool) -> Reply:
-        """It is durable and not decided: the owner is silent, unless the caller was too impatient to tell."""
+        """Return the reply to a durable, undecided command: the owner is silent, or the caller waited too short."""
         owned = await self.worker.store.head(session_id)
         # One silence has one beginning, whichever command it is asked about.
         oldest = min((one.put_at for one in await self.worker.store.undecided(session_id)), default=row.put_at)
@@ -334,7 +334,7 @@ class Control:
         *,
         holds: bool,
     ) -> None:
-        """The stop has been decided or refused: the status alone says whether the gate is open."""
+        """Undo ``shut``: the stop was decided or refused, and the status alone counts again."""
         is_refused = not sent.cancelled() and sent.exception() is not None  # the caller may have given up waiting
         if holds and is_refused:
             self.worker.failed_writes.forget_deferred(session_id, command.id)
@@ -417,22 +417,22 @@ class Control:
         raise AssertionError("numbers do not end")
 
     async def reopened(self, session: Session) -> Sequence[SessionId]:
-        """The sessions below this one that had ended and work again, as far as no live one stands between."""
+        """Return the sessions below this one that had ended and work again, as far as no live one is between."""
         live = {head.id: head for head in await self.worker.store.below(session.id, sorted(LIVE))}
         own = frozenset(session.children.values())
         return [head.id for head in live.values() if head.id not in own and not _is_below(head.id, session.id, live)]
 
     async def look_up(self, child: SessionId) -> Session:
-        """A session as it is, from memory if it is driven here."""
+        """Return a session as it is, from memory if it is driven here."""
         return self.look_up_here(child) or await self.session(child)
 
     def look_up_here(self, session_id: SessionId) -> Session | None:
-        """A session as it is, if it is driven here."""
+        """Return a session as it is, if it is driven here."""
         driver = self.worker.driver(session_id)
         return None if driver is None else driver.journal.session
 
     def affords(self, session_id: SessionId, price: float) -> bool:
-        """Whether a session and those above it can pay ``price``, as far as they are driven here; else they pause."""
+        """Return True if a session and those above it, if driven here, can pay ``price``; else they pause."""
         driver = self.worker.driver(session_id)
         return driver is None or driver.session_budget.affords(price)
 
@@ -442,7 +442,7 @@ class Control:
         return None if driver is None else driver.session_budget.spent
 
     async def session(self, session_id: SessionId) -> Session:
-        """The session as its journal tells it: what is durable, and nothing else.
+        """Return the session by its journal: only its durable state.
 
         Raises:
             SessionNotFound: no such session.
@@ -647,7 +647,7 @@ class Control:
 
 
 def _is_below(session: SessionId, top: SessionId, others: Collection[SessionId]) -> bool:
-    """Whether one of the others stands between a session and ``top``, above it."""
+    """Return True if one of the others is between a session and ``top``, above it."""
     above = session.rpartition(".")[0]
     while len(above) > len(top):
         if above in others:

@@ -50,11 +50,11 @@ from midcourse.runtime.world_check import WorldCheck
 log = logging.getLogger("midcourse")
 
 STOPS: Final = frozenset({"ask", "pause", "stop"})
-"""What a policy decides that pauses."""
+"""The decisions of a policy that pause."""
 
 
 class Driver:
-    """The owner's side of one session. Without an agent it only decides, finishes stops, and lets go."""
+    """The owner's side of one session. Without an agent it only decides, finishes stops, and releases."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class Driver:
         return await self._inbox.settle(put)
 
     async def recover(self) -> None:
-        """Decide the inbox first, whoever wakes this driver meanwhile; then act on what the journal says."""
+        """Decide the inbox first, even if this driver is woken in between; then act on the journal."""
         try:
             await self._inbox.settle()
         except MidcourseError as error:
@@ -183,15 +183,15 @@ class Driver:
             self.wake()
 
     def shut(self) -> None:
-        """A stop is on its way: nothing begins until it is decided. Before anything is written."""
+        """Shut the gate before a stop is written: nothing begins until it is decided."""
         self._inbox.shut()
 
     def unshut(self) -> None:
-        """The stop has been decided or refused: the status alone speaks again."""
+        """Undo ``shut``: the stop was decided or refused, and the status alone counts again."""
         self._inbox.unshut()
 
     def running(self) -> tuple[RunningCall, ...]:
-        """Everything of the session that has begun and has not ended. On any thread."""
+        """Return everything of the session that has begun and has not ended. On any thread."""
         with self.journal.lock:
             now = self._ctx.clock.monotonic()
             calls = [call.running(now) for call in self.gate.begun.values()]
@@ -205,7 +205,7 @@ class Driver:
             return tuple(calls)
 
     def calls(self) -> list[CallInFlight]:
-        """The calls that have begun and not ended. On any thread."""
+        """Return the calls that have begun and not ended. On any thread."""
         with self.journal.lock:
             return [] if self._over else list(self.gate.begun.values())
 
@@ -214,7 +214,7 @@ class Driver:
         self.journal.risk = risk
 
     def keep_pace(self, pace: Pace) -> None:
-        """From now on it is written down this often."""
+        """Journal the session this often from now on."""
         self.journal.pace = pace
 
     @property
@@ -229,17 +229,17 @@ class Driver:
 
     @property
     def has_agent(self) -> bool:
-        """Whether its agent can run here."""
+        """True if its agent can run here."""
         return self._agent is not None
 
     @property
     def may_ask(self) -> bool:
-        """Whether its agent may ask people anything."""
+        """True if its agent may ask people."""
         return self._agent is not None and self._agent.asks
 
     @property
     def is_recovering(self) -> bool:
-        """Whether commands that it found in its inbox are still to be decided."""
+        """True if commands that it found in its inbox are still to be decided."""
         return self._is_recovering
 
     async def step_in(self, command: Intervene) -> None:
@@ -262,12 +262,12 @@ class Driver:
 
     @property
     def error(self) -> BaseException | None:
-        """What the agent raised in this process, if that is how it ended: the journal keeps only its words."""
+        """The agent's exception in this process, if it ended so: the journal keeps only its text."""
         return self._task.error
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of the session is left in this process."""
+        """True if nothing of the session is left in this process."""
         return self._over
 
     def wake(self) -> None:
@@ -338,7 +338,7 @@ class Driver:
                 self._start_task = self._ctx.loop.create_task(self._start(self._agent))
 
     def _soon(self, act: Callable[[], None]) -> None:
-        """After those who were woken have had their chance to go on."""
+        """Run it after the woken tasks have had their chance to continue."""
         loop = self._ctx.loop
         loop.call_soon(loop.call_soon, act)
 
@@ -398,7 +398,7 @@ class Driver:
         self.react()
 
     async def _is_halted(self) -> bool:
-        """Whether a kill switch keeps the agent from beginning. Looked up when it is durable that the session runs."""
+        """Return True if a kill switch keeps the agent from beginning. Checked once it is durable that it runs."""
         if self._is_clear:  # whoever created it has looked
             self._is_clear = False
             return False
@@ -429,7 +429,7 @@ class Driver:
             return True
 
     def fail(self, failure: AgentFailed) -> None:
-        """The session cannot go on; it says why once nothing of it runs."""
+        """Fail the session once nothing of it runs."""
         self._task.end_with(failure)
         self._soon(self.react)
 
@@ -437,7 +437,7 @@ class Driver:
         self._task.fail_at_gate(AgentFailed(error.code, error.message))
 
     def touch(self) -> None:
-        """The agent made a ``run.*`` call: it can be paused there."""
+        """Note that the agent made a ``run.*`` call: it can be paused there."""
         self._last_run_call = self._ctx.clock.monotonic()
         self._silence_told = False
 
@@ -468,13 +468,13 @@ class Driver:
     # ---- letting go
 
     def drain(self, until: float) -> None:
-        """Take the session out of memory at its next safe point; calls in flight may go on until then."""
+        """Take the session out of memory at its next safe point; calls in flight may run until then."""
         self.gate.draining, self.gate.drain_until = True, self.journal.now + until - self._ctx.clock.now()
         self.react()
 
     @property
     def _is_busy(self) -> bool:
-        """Whether something of it runs beside its agent."""
+        """True if something of it runs beside its agent."""
         tasks = self._start_task is not None or self._recovery.task is not None
         return tasks or self.gate.has_calls or self._rollback.is_running
 
@@ -495,7 +495,7 @@ class Driver:
             self._parking.park(is_stuck=is_nobodys or self._starting.waits_for_its_parent)
 
     def _abandon(self) -> None:
-        """The journal cannot be written: stop everything that lives, and leave the session as it lies in the store."""
+        """Stop everything that lives, and leave the session as it is in the store: the journal cannot be written."""
         for call in list(self.gate.begun.values()):
             call.cut = True
             call.stop()

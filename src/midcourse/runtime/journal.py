@@ -132,7 +132,7 @@ class Journal:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing was appended since this owner took the session."""
+        """True if nothing was appended since this owner acquired the session."""
         return self._taken is not None
 
     def note(self, event: AnyEvent, *blobs: Blob) -> None:
@@ -156,7 +156,7 @@ class Journal:
         self._write_if_due()
 
     def _write_if_due(self, ahead: int = 0) -> None:
-        """What was noted, and a snapshot, if one is due with so many more tokens."""
+        """Write what was noted, and a snapshot, if one is due with so many more tokens."""
         if not self.leaving and self._is_snapshot_due(ahead):
             if self._rows:
                 self._write(None)
@@ -241,7 +241,7 @@ class Journal:
         )
 
     def _notify_checkpoint(self, event: AskOpened | AskAnswered | AskClosed, position: Position) -> None:
-        """Where a session waits for a person, and goes on: what whoever reads the log looks for."""
+        """Log where a session waits for a person, and continues: the important lines for a reader of the log."""
         name = self._fold.session.id
         match event:
             case AskOpened():
@@ -281,7 +281,7 @@ class Journal:
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """Nothing more can be written: the owner stops, and the session goes on from what is durable."""
+        """Fail for good: nothing more can be written, and the session continues later from its durable state."""
         with self.lock:
             if self.broken is not None:
                 return
@@ -369,7 +369,7 @@ class Journal:
 
 
 def head_of(session: Session, digest: bytes, risk: float | None = None, *, owned: bool = False) -> Head:
-    """What lists and sweeps see of a session. ``owned``: its owner goes on with it, and has not let it go."""
+    """Return the session's entry for lists and sweeps. ``owned``: its owner continues it, and did not release it."""
     deadlines = [] if session.status in ENDED else list(session.deadlines)
     if session.undo is not None and not session.undo.done:
         deadlines.append(session.undo.since)  # ended, but somebody must go on undoing

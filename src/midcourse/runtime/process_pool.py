@@ -34,7 +34,7 @@ class ProcessDied(ProcessFailed):
 
 
 def do_nothing(about: object) -> None:
-    """What is done in a process before a call, if nothing is to be done."""
+    """Do nothing: the default preparation of a process before a call."""
 
 
 class ProcessPool:
@@ -79,11 +79,11 @@ class ProcessPool:
     ) -> object:
         """Call ``function`` in a process, after ``prepare(about)``; return or raise what it does.
 
-        When the waiting task is cancelled, the process is killed with its group, and the cancellation goes on once they
-        are dead. Calls beyond ``most`` wait for their turn, first come, first served.
+        When the waiting task is cancelled, the process is killed with its group, and the cancellation continues once
+        they are dead. Calls beyond ``most`` wait for their turn, first come, first served.
 
         Raises:
-            ProcessDied: the process ended by itself, or somebody else killed it.
+            ProcessDied: the process ended by itself, or was killed from outside.
             ProcessFailed: something could not be pickled, or not be found in the other process.
         """
         request = packed_call(self._prepare, about, function, arguments, keywords or {})
@@ -185,7 +185,7 @@ class ProcessPool:
             self._balance()
 
     def _trim(self) -> None:
-        """Let go of those above ``warm`` that nobody has needed for a while."""
+        """Stop the processes above ``warm`` that have been idle for a while."""
         if not self._closed and self._trimming is None and len(self._idle) > self._warm:
             self._trimming = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._let_go)
 
@@ -265,7 +265,7 @@ class _Process:
         return bytes(content)
 
     def _live(self) -> None:
-        """The whole life of the process, in its thread."""
+        """Run the whole life of the process, in its thread."""
         error, code = None, None
         try:
             with self._theirs:

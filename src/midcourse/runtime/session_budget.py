@@ -1,4 +1,4 @@
-"""What a session has spent, running calls included, and the stop where its budget ends."""
+"""Track a session's spending, running calls included, and stop it where its budget ends."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ class SessionBudget:
         at_cap: Callable[[float, float], None],
         with_parent: Callable[[str, str], None],
     ) -> None:
-        """``at_cap`` stops the session: for what it has spent, and for the price of a call that it cannot pay.
+        """``at_cap`` stops the session: for its spending, and for the price of a call that it cannot pay.
 
         ``with_parent`` stops it for a parent that is being stopped so: given that parent's name, and the reason.
         """
@@ -36,7 +36,7 @@ class SessionBudget:
 
     @property
     def spent(self) -> float:
-        """Dollars: what is journaled, and what running calls have told of since."""
+        """Dollars: the journaled ones, and what running calls have reported since."""
         session = self._journal.session
         running = 0.0
         for call in self._gate.begun.values():
@@ -49,7 +49,7 @@ class SessionBudget:
         return session.cost + running
 
     def affords(self, price: float) -> bool:
-        """Whether a call of this ``price`` may begin. If not, the session is being paused for it."""
+        """Return True if a call of this ``price`` may begin. If not, the session is being paused for it."""
         journal = self._journal
         if journal.session.terms.budget is not None:
             with journal.lock:
@@ -67,17 +67,17 @@ class SessionBudget:
             return self._gate.is_open
 
     def reserve(self, call: CallInFlight, price: float) -> None:
-        """Let a call go on whose request is going to cost so much.
+        """Let a call continue whose request will cost so much.
 
         Raises:
-            InterruptRequested: it is too dear; nothing was asked for, and nothing spent.
+            InterruptRequested: it is too dear; no request was made, and nothing spent.
         """
         if not self.affords(price):
             call.spent.cost, call.stopped = 0.0, True
             raise InterruptRequested
 
     def afford_usual(self, call: CallInFlight) -> None:
-        """As ``afford``, for a call that nothing is known of but what the last ones cost."""
+        """Check the budget for a call with an unknown price, by the cost of the last ones."""
         self.reserve(call, usual_price(self._journal.session))
 
     def stop_if_spent(self) -> None:

@@ -1,7 +1,7 @@
-"""Performs an agent's steps: replays what is journaled, begins what is not, and journals how each attempt ended.
+"""Perform an agent's steps: replay what is journaled, begin what is not, and journal how each attempt ended.
 
 Every step runs in a task of the driver. The agent's side only waits, so an agent (or its framework) that gives up
-waiting tears nothing: the call goes on, and its result is journaled.
+waiting interrupts nothing: the call continues, and its result is journaled.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class Steps:
         self._recalled = 0
 
     async def perform(self, wanted: StepRequest | Question) -> object:
-        """What the journal knows of it; or else what comes of doing it, in a task of the driver."""
+        """Return the journaled result; or else that of doing it, in a task of the driver."""
         if isinstance(wanted, StepRequest):
             record = self._journal.log.steps.get(wanted.id)
             if (
@@ -108,11 +108,11 @@ class Steps:
 
     @property
     def store(self) -> Store:
-        """Where the session is kept."""
+        """The session's store."""
         return self._ctx.store
 
     async def content_of(self, value: Value) -> bytes:
-        """The bytes of a journaled value."""
+        """Return the bytes of a journaled value."""
         return await content_of(self._ctx.store, value)
 
     def _submit(self, wanted: StepRequest | Question) -> "asyncio.Future[Any]":
@@ -265,7 +265,7 @@ class Steps:
         return None
 
     def _key(self, step: StepRequest) -> str:
-        """What the other side knows the next call of ``step`` by."""
+        """Return the key that identifies the next call of ``step`` outside."""
         session, record = self._journal.session, self._journal.log.steps.get(step.id)
         before = session.calls.get(step.id)
         if before is not None and before.effect == "idempotent" and before.undo != "done":
@@ -278,7 +278,7 @@ class Steps:
     def _begun(
         self, step: StepRequest, record: StepRecord | None, approval: Approval | None
     ) -> tuple[ev.StepBegun, Blob | None]:
-        """The start of the next attempt, with everything that whoever settles it later must know."""
+        """Return the start of the next attempt, with everything that a later settling must know."""
         tool, effect = step.tool, step.effect
         attempt = record.attempt + 1 if record else 1
         arguments = "" if record else step.arguments
@@ -488,7 +488,7 @@ class Steps:
     # ---- redirects
 
     def see_messages(self, count: int | None = None) -> tuple[Message, ...]:
-        """The first ``count`` messages, or all, which nobody can take back any more. On any thread."""
+        """Return the first ``count`` messages, or all, which cannot be withdrawn any more. On any thread."""
         journal, loop = self._journal, self._ctx.loop
         with journal.lock:
             messages = journal.session.messages if count is None else journal.session.messages[:count]
@@ -499,7 +499,7 @@ class Steps:
             return messages
 
     def _close_if_redirected(self, step: StepRequest) -> None:
-        """A redirect since the last attempt closes the step for an agent that wants to be told."""
+        """Close the step after a redirect since the last attempt, for an agent that wants to be notified."""
         journal = self._journal
         with journal.lock:
             record = journal.log.steps.get(step.id)
@@ -521,7 +521,7 @@ class Steps:
 
 
 def _is_current(task: "asyncio.Task[Any]") -> bool:
-    """Whether ``task`` runs now."""
+    """Return True if ``task`` runs now."""
     try:
         return asyncio.current_task() is task
     except RuntimeError:  # no loop runs
@@ -529,7 +529,7 @@ def _is_current(task: "asyncio.Task[Any]") -> bool:
 
 
 def _way(step: StepRequest, record: StepRecord | None, redirects: int, *, was_lost: bool) -> ev.Continues:
-    """How an attempt goes on from what the last one had said: not after a redirect, unless the agent wants it so."""
+    """Return how an attempt continues the last one's text: not after a redirect, unless the agent wants it so."""
     if record is None:
         return ""
     if record.continues and record.redirects == redirects:
@@ -540,17 +540,17 @@ def _way(step: StepRequest, record: StepRecord | None, redirects: int, *, was_lo
 
 
 def _continues(step: StepRequest, call: CallInFlight) -> ev.Continues:
-    """How the next attempt goes on: as the body says, else as the agent wants it."""
+    """Return how the next attempt continues: as the body reports, else as the agent wants it."""
     if call.continues is not None:
         return call.continues
     return "prefix" if step.on_cut == "continue" else ""
 
 
 def _check_arguments(step: StepRequest) -> None:
-    """What a model gave fits the function, before anybody is asked or anything begins.
+    """Check a model's arguments against the function, before a person is asked or anything begins.
 
     Raises:
-        StepError: it does not. Not journaled: it is so whenever it is tried.
+        StepError: they do not fit. Not journaled: it is so whenever it is tried.
     """
     if step.by_name is not None and step.body is None:
         try:
@@ -560,19 +560,19 @@ def _check_arguments(step: StepRequest) -> None:
 
 
 def _truth(step: StepRequest, session: Session, call: OpenCall | None) -> str:
-    """What is known of a call that a redirect closes."""
+    """Return what is known of a call that a redirect closes."""
     if call is None:
         return NO_EFFECT if step.effect == "read" else DID_NOT_HAPPEN
     return next_act(session, call, call.settled_at).truth or MAY_HAVE_HAPPENED
 
 
 def _typed(step: StepRequest, content: bytes) -> object:
-    """A result in the type its function declares; as plain JSON where a framework or a model made the call."""
+    """Return a result in the type its function declares; as plain JSON where a framework or a model made the call."""
     return step.tool.result(content) if step.kind == "tool" and step.body is None else decode(content)
 
 
 def _error_text(error: BaseException) -> str:
-    """What an error says, live and in the journal: without secrets."""
+    """Return the text of an error, live and in the journal: without secrets."""
     return without_secrets(describe(error))
 
 

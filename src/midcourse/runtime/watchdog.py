@@ -16,7 +16,7 @@ _OURS = str(Path(__file__).parents[1])
 
 
 def task_name(session: SessionId, what: str) -> str:
-    """How a task of a session is named, so that whoever holds the loop can be told."""
+    """Return the name of a session's task, so that a task that blocks the loop can be named."""
     return f"{_MARK}{session} {what}"
 
 
@@ -41,7 +41,7 @@ class Watchdog:
         self._told = False
 
     def check(self) -> Blocked | None:
-        """Who holds the loop, once per time it is held. Called now and then, from another thread."""
+        """Return what blocks the loop, once for each time. Called now and then, from another thread."""
         now = self._clock.monotonic()
         # Counted from the question, not from the last answer: whoever looks seldom is told no less of the truth.
         asked_at = self._asked_at
@@ -67,9 +67,9 @@ class Watchdog:
 
 
 def _where(frame: FrameType | None) -> str | None:
-    """The innermost place in code that is not the standard library's nor ours: where the reader should look.
+    """Return the innermost place in code that is not the standard library's nor ours: where the reader should look.
 
-    None: an import of our own holds the loop.
+    None: an import of our own blocks the loop.
     """
     innermost, is_import = "", False
     while frame is not None:
