@@ -173,8 +173,7 @@ async def open_control(
     meter: Meter = UNMETERED,
     recovers: bool = True,
 ) -> Control:
-    """Return a worker on a store, listening and sweeping, and the controls over it. ``recovers``: it takes what it
-    finds.
+    """Return a worker on a store with its controls, listening and sweeping. ``recovers``: it takes what it finds.
 
     ``redis`` is where readable checkpoints go: None for what ``MIDCOURSE_REDIS_URL`` names, empty for nowhere.
     """

@@ -53,7 +53,7 @@ class Midcourse:
 
     @property
     def durability(self) -> Durability:
-        """What an answered control survives: nothing, the process being killed, or the power failing."""
+        """What an answered command survives: nothing, the process being killed, or the power failing."""
         return self._worker.store.durability
 
     @property

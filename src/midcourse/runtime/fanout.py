@@ -68,7 +68,7 @@ class Fanout:
 
     @contextmanager
     def watching(self, session_id: SessionId, *, deltas: bool = False, only_ends: bool = False) -> Generator[Watcher]:
-        """Yield a watcher of a session; with ``only_ends`` it is notified only when the session has left this process."""
+        """Yield a watcher of a session; with ``only_ends`` notified only once the session has left this process."""
         watcher = Watcher(self._clock, deltas=deltas, only_ends=only_ends)
         with self._lock:
             self._watchers.setdefault(session_id, []).append(watcher)

@@ -152,7 +152,7 @@ class Sweeper:
             log.info("takes over what no process drove: %s%s. open(recover=False) would leave them", names, more)
 
     def _name_missing_agent(self, head: Head) -> None:
-        """Log once which agent is missing, if no other process drives it: else a forgotten import would go unnoticed."""
+        """Log once which agent is missing, if no other process drives it: a forgotten import must not go unnoticed."""
         is_left_alone = self._is_own is not None and not self._is_own(head.id)
         if is_left_alone or self._has_agent(head) or head.agent in self._missed or head.parent:
             return

@@ -1,4 +1,4 @@
-"""Who asks, and may they: from a token or a browser session to a principal, and from a role to yes or no."""
+"""Authenticate and authorize: from a token or a browser session to a principal, and from a role to yes or no."""
 
 import logging
 import re
@@ -25,7 +25,7 @@ _BEARER: Final = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 
 
 class Credential(NamedTuple):
-    """What a request says who it is from: a bearer token, or the cookie and the page key of a browser session."""
+    """The credential of a request: a bearer token, or the cookie and the page key of a browser session."""
 
     token: str
     cookie: str
@@ -134,10 +134,10 @@ def set_cookie(answer: Response, scope: Scope, made: Login | None, now: float) -
 
 
 def access_of(app: Starlette) -> Access:
-    """Who finds out whom the requests to ``app`` come from.
+    """Return the authentication of ``app``.
 
     Raises:
-        InvalidInput: ``not_started``: it is mounted, and nobody has entered its lifespan.
+        InvalidInput: ``not_started``: it is mounted, and its lifespan was not entered.
     """
     access = app.state.access
     if not isinstance(access, Access):
@@ -150,7 +150,7 @@ def access_of(app: Starlette) -> Access:
 
 
 def check_role(principal: Principal, needed: Rung) -> None:
-    """Whether the principal's role includes ``needed``.
+    """Check that the principal's role includes ``needed``.
 
     Raises:
         AccessDenied: ``forbidden``: it does not.
@@ -188,5 +188,5 @@ def _cut(text: str) -> str:
 
 
 def without_tokens(text: str) -> str:
-    """``text`` without what looks like a token, a code or a part of a browser session."""
+    """Return ``text`` without what looks like a token, a code or a part of a browser session."""
     return _SECRET.sub("[redacted]", text)

@@ -24,7 +24,7 @@ SESSION_SECONDS: Final = 7 * 86_400.0
 CODE: Final = "mcl_"
 COOKIE: Final = "mcb_"
 PAGE: Final = "mcp_"
-"""What each kind of secret begins with."""
+"""The prefix of each kind of secret."""
 
 _CODES: Final = "login-codes"
 _SESSIONS: Final = "browser-sessions"
@@ -65,7 +65,7 @@ class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Login(NamedTuple):
-    """What a browser gets for a code or a token."""
+    """The result of a browser's login with a code or a token."""
 
     principal: Principal
     cookie: str

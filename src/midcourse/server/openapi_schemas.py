@@ -36,12 +36,12 @@ Schema = dict[str, Any]
 
 
 def ref(name: str) -> Schema:
-    """A schema of the document, by its name."""
+    """Return a schema of the document, by its name."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def value_schemas() -> dict[str, Schema]:
-    """Every value that an answer or a frame may hold, by name."""
+    """Return every value that an answer or a frame may hold, by name."""
     found: dict[str, Schema] = {}
     for kind in (Session, Message, Reply, Receipt, Head, StepView, Terms, AuditEntry, KeptToken, Principal, Failure):
         _shape(types.type_info(kind), found)
@@ -65,7 +65,7 @@ def value_schemas() -> dict[str, Schema]:
 
 
 def _switches(found: dict[str, Schema]) -> None:
-    """A kill switch as it is shown: with what is known of the sessions in its scope."""
+    """Describe a kill switch as it is shown: with what is known of the sessions in its scope."""
     known = {
         **found.pop("Switch")["properties"],
         "counts": fields(dict.fromkeys(get_args(Reach), COUNT)),
@@ -80,12 +80,12 @@ def _switches(found: dict[str, Schema]) -> None:
 
 
 def frame_name(kind: str) -> str:
-    """The name of the schema of a chat's frame."""
+    """Return the name of the schema of a chat's frame."""
     return f"{kind.capitalize()}Frame"
 
 
 def _as_shown(found: dict[str, Schema]) -> None:
-    """The differences between the core's values and what ``views`` shows of them."""
+    """Apply the differences between the core's values and their JSON."""
     session = found["Session"]
     for name in BOOKKEEPING:
         session["properties"].pop(name, None)
@@ -178,14 +178,14 @@ def _struct(kind: types.Type, found: dict[str, Schema]) -> Schema:
 
 
 def fields(properties: Mapping[str, Schema], description: str = "", *, may_lack: tuple[str, ...] = ()) -> Schema:
-    """An object that has all of these, but those that it may lack."""
+    """Return an object that has all of these, except those that it may lack."""
     told = {"description": " ".join(description.replace("``", "`").split())} if description else {}
     required = sorted(set(properties) - set(may_lack))
     return {"type": "object", **told, "properties": dict(properties), "required": required}
 
 
 def listed(name: str) -> Schema:
-    """A list of a schema of the document."""
+    """Return a list of a schema of the document."""
     return {"type": "array", "items": ref(name)}
 
 

@@ -1,4 +1,4 @@
-"""What agents made themselves: which of it somebody should look at, and that somebody has."""
+"""The artifacts of agents: which of them are due for review, and reviews of people."""
 
 from typing import Annotated
 
@@ -27,9 +27,9 @@ async def list_artifacts(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
     tenant: TenantQuery = None,
 ) -> Response:
-    """What agents told they made, the most urgent first.
+    """List the artifacts that agents reported, the most urgent first.
 
-    What nobody documented is due at once, everything else every seven days, or as often as its policy says.
+    One without documentation is due at once, every other every seven days, or as often as its policy says.
     """
     whose, named = caller.narrowed(tenant), session and caller.named(session)
 

@@ -1,4 +1,4 @@
-"""What policies have stepped in with: of one session, over all, and as people are told of it."""
+"""The interventions of policies: of one session, over all, and in the batches of notifications."""
 
 from typing import Annotated
 
@@ -31,7 +31,7 @@ async def get_interventions(session_id: SessionPath, caller: Reader) -> Response
 
 @router.get("/sessions/{session_id}/signals", responses=answers("Signals", 200, "session_not_found", "damaged"))
 async def get_signals(session_id: SessionPath, caller: Reader) -> Response:
-    """Each signal that has a value or a threshold: how it stands, since when, and how it came there.
+    """Get each signal that has a value or a threshold: its state, since when, and its course.
 
     Measured from the journal as the session's policy does; of a history at most 200 points, with every extreme.
     """
@@ -84,7 +84,7 @@ async def list_alarms(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many batches at most.")] = 100,
     tenant: TenantQuery = None,
 ) -> Response:
-    """Interventions as people are told of them, newest batch first. What interrupts comes at once, alone."""
+    """List interventions in batches, as people are notified, newest first. An interruption comes at once, alone."""
 
     async def shown() -> Response:
         whom = person and caller.person(person)
