@@ -14,7 +14,7 @@ export interface Pause {
   wait?: number;
 }
 
-/** Go on after a pause, or try a failed session again. `pause` (or If-Match) names the pause to lift. */
+/** Continue after a pause, or try a failed session again. `pause` (or If-Match) names the pause to lift. */
 export interface Resume {
   /** The pause to lift; left out, the one that stands. */
   pause?: string | null;
@@ -95,7 +95,7 @@ export interface OutsideEvent {
   wait?: number;
 }
 
-/** Let it cost more, and go on with it if it is paused. */
+/** Raise the session's budget, and continue it if it is paused. */
 export interface Budget {
   /** Dollars; only ever more than before. */
   budget: number;
