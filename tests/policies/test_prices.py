@@ -144,7 +144,7 @@ def test_what_cannot_be_meant_is_told_with_its_line_and_nothing_is_taken(text: s
         load_prices(text, source="prices.yaml")
     assert told in str(caught.value)
     assert str(caught.value).startswith("prices.yaml")
-    assert str(caught.value).endswith("No price was taken.")
+    assert str(caught.value).endswith("No price was read.")
 
 
 def test_settings_take_no_price_that_is_none_and_not_any_number_of_them() -> None:

@@ -175,7 +175,7 @@ async def test_no_session_goes_on_while_it_stands_and_only_an_operator_throws_or
     async with place.open(worker) as mc:
         session = await mc.start(worker)
         switch = (await mc.kill_switch.throw(ALL, "freeze")).switch
-        with pytest.raises(Refused, match=f"kill switch '{switch.id}' stands over all sessions") as stands:
+        with pytest.raises(Refused, match=f"kill switch '{switch.id}' is in force over all sessions") as stands:
             await session.lift()
         assert stands.value.code == "kill_switch_stands"
         with pytest.raises(Refused) as first:
@@ -239,7 +239,7 @@ async def test_a_switch_that_cannot_be_written_stops_all_the_same_and_says_so(pl
         report = await mc.kill_switch.throw(ALL, "freeze", wait=1.0)
         assert not report.durable
         assert str(report).endswith(
-            "It could not be written yet: it stands in this process, which writes it when it can."
+            "It could not be written yet: it is in force in this process, which writes it when it can."
         )
         begun = len(tool.begun)
         await asyncio.sleep(0.1)

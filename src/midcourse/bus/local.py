@@ -98,7 +98,7 @@ class LocalBus:
                     try:
                         hear(note)
                     except Exception:  # noqa: BLE001 - it is the listener's, and must not end the listening
-                        _log.exception("A note could not be taken in: %s", type(note).__name__)
+                        _log.exception("A note could not be handled: %s", type(note).__name__)
 
     def _received(self) -> list[Note]:
         """Return all waiting notes, before any is handled: the system lets few notes wait, and drops the rest."""

@@ -62,4 +62,4 @@ def _listen(notes: "SimpleQueue[Note | None]", hear: Callable[[Note], None]) -> 
         try:
             hear(note)
         except Exception:  # noqa: BLE001 - it is the listener's, and must not end the listening
-            _log.exception("A note could not be taken in: %s", type(note).__name__)
+            _log.exception("A note could not be handled: %s", type(note).__name__)

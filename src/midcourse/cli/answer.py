@@ -112,7 +112,7 @@ def _counted(counted: str, meant: Any) -> str:
     """Return how an answer to an approval counted, and what was sent with it."""
     if counted == "approved" or is_no(answer_value(meant)):
         return f"{counted.capitalize()}."
-    return f"Refused; the agent was told: {_cut(meant)}"
+    return f"Refused; the agent gets: {_cut(meant)}"
 
 
 def _show(state: Session, asked: Mapping[str, OpenAsk | ChildAsk], *, as_json: bool) -> None:

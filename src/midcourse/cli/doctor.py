@@ -142,7 +142,7 @@ async def _server(target: Target) -> Check:
     url = target.server or (here.url if here else "")
     if importlib.util.find_spec("httpx2") is None:
         status = "fail" if is_named else "ok"
-        return Check("server", status, "not looked at: httpx2 is not installed", "pip install 'midcourse[client]'")
+        return Check("server", status, "not checked: httpx2 is not installed", "pip install 'midcourse[client]'")
     try:
         async with midcourse.connect(url, token=token_for(target, url), patience=0.0) as remote:
             url = remote.url

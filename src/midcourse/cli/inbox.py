@@ -84,10 +84,10 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
     if inbox.approvals_in_a_row >= tired_after:
         print_lines(
             f"You have approved {inbox.approvals_in_a_row} in a row, {inbox.quick} of the last six in under three "
-            "seconds. Look at the next one twice."
+            "seconds. Check the next one twice."
         )
     for batch in inbox.alarms[:MOST_ALARMS]:
-        told = "" if batch.ready_at <= now else f", told at {clock_time(batch.ready_at, now)}"
+        told = "" if batch.ready_at <= now else f", sent at {clock_time(batch.ready_at, now)}"
         alarms = "1 alarm" if len(batch.alarms) == 1 else f"{len(batch.alarms)} alarms"
         print_lines(f"{ago(batch.since, now)}: {alarms} for {batch.person or 'no one in particular'}{told}")
     if inbox.artifacts:

@@ -91,7 +91,7 @@ class _Here:
         from midcourse.analysis.reports.review import review
 
         tuned = await review(self._store, since=since, now=SystemClock().now(), progress=_progress())
-        told = f"Looked at {tuned.sessions:,} sessions and {tuned.labelled:,} labelled interventions"
+        told = f"Checked {tuned.sessions:,} sessions and {tuned.labelled:,} labelled interventions"
         told += f"; {tuned.warnings:,} labelled warnings are counted apart." if tuned.warnings else "."
         return (told, *tuned.remarks)
 

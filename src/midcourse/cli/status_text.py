@@ -31,7 +31,7 @@ SHAPES: Final[Mapping[str, str]] = {
     Status.FAILED: "✕",
 }
 DID: Final[Mapping[str, str]] = {
-    "notify": "told people",
+    "notify": "notified people",
     "ask_plan": "asked for the plan",
     "ask": "asked a person",
     "pause": "paused it",
@@ -46,7 +46,7 @@ _DEFERRED: Final = {"pause": Status.PAUSING, "cancel": Status.CANCELLING}
 
 
 LEFT_ALONE: Final = (
-    "Nobody drives it: its process has ended. It continues as soon as another process with its agent opens the store: "
+    "No process drives it: its own has ended. It continues as soon as another process with its agent opens the store: "
     "midcourse serve, or a program of yours."
 )
 """The first thing to know of a session that is at work by its status, and is not."""
@@ -99,7 +99,7 @@ def status_text(
         told.stylize("yellow")
         return told
     if unattended:
-        told = status_text(status, finishes_first).append(", nobody drives it")
+        told = status_text(status, finishes_first).append(", no process drives it")
         told.stylize("yellow")
         return told
     if finishes_first:

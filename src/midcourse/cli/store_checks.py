@@ -73,7 +73,7 @@ def _file(path: Path, *, deep: bool) -> Iterator[Check]:
     if file.problems:
         yield Check("file", "fail", f"{path} is damaged: {file.problems[0]}", _RESTORE)
     else:
-        looked = "every page was looked at" if deep else "looked at quickly; --deep looks at every page and journal"
+        looked = "every page was checked" if deep else "checked quickly; --deep checks every page and journal"
         yield Check("file", "ok", f"{file.bytes / 1024**2:,.1f} MB, schema {file.schema}; {looked}")
     if file.damaged:
         told = f"the heads of {_some(file.damaged)} do not match their checksums: lists leave them out"
@@ -156,7 +156,7 @@ async def _driven(store: Store, now: float) -> Check:
     return Check(
         "driven",
         "warn",
-        f"nobody drives {_some([head.id for head in waiting])}",
+        f"no process drives {_some([head.id for head in waiting])}",
         f"Start the program that defines {_some(agents)}, or: midcourse serve --agents FILE.",
     )
 
@@ -200,7 +200,7 @@ async def _operations(store: Store) -> AsyncGenerator[Check]:
     views = [webhook_view(one, await outbox.deliveries(one.id)) for one in await outbox.webhooks()]
     gone = [one.id for one in views if one.gone_at is not None]
     if gone:
-        told = f"told nothing more, because the receiver said that it is gone (410): {_some(gone)}"
+        told = f"gets nothing more, because the receiver answered that it is gone (410): {_some(gone)}"
         yield Check("webhooks", "warn", told, "Remove them; or, if it is there again: midcourse webhook test WEBHOOK.")
     failing = [
         f"{one.id} ({one.waiting} waiting, {one.given_up} given up)"
@@ -209,7 +209,7 @@ async def _operations(store: Store) -> AsyncGenerator[Check]:
     ]
     if failing:
         yield Check(
-            "webhooks", "warn", f"nothing arrives at {_some(failing)}", "Look at what they answer; mend or remove them."
+            "webhooks", "warn", f"nothing arrives at {_some(failing)}", "Check their answers; repair or remove them."
         )
 
 

@@ -29,7 +29,7 @@ class Right(NamedTuple):
 
 
 RIGHTS: Final[Mapping[type[cmd.AnyCommand], Right]] = {
-    cmd.Pause: Right(True, True, "a stop that somebody else has sent stays exactly as they sent it"),
+    cmd.Pause: Right(True, True, "a stop that another sender made stays exactly as it is"),
     cmd.Resume: Right(
         True, True, "only what it, or a child's agent, has stopped, and only until the session has ended"
     ),

@@ -260,7 +260,7 @@ def damaged_audit(seq: int, why: str, *, found: int | None = None) -> Damaged:
     """Return the error for a log that was changed; ``found``: where the rest of it begins."""
     on = seq if found is None else found
     return Damaged(
-        f"The audit log is damaged at entry {seq}: {why.rstrip('.')}. Somebody, or a bad disk, changed the store; "
+        f"The audit log is damaged at entry {seq}: {why.rstrip('.')}. A person, or a bad disk, changed the store; "
         f"compare it with a backup. What came later can be read with after={on}.",
         seq=seq,
     )

@@ -117,7 +117,7 @@ def verify(lines: Iterable[bytes]) -> Verified:
         if isinstance(line, End):
             _check_end(line, number, seq, digest)
             if next(numbered, None) is not None:
-                raise _wrong(number + 1, seq + 1, "it stands behind the end of the log")
+                raise _wrong(number + 1, seq + 1, "it is after the end of the log")
             if pruned_to and title.since is None and not explained:
                 raise _wrong(2, pruned_to, "entries before it are gone, and no entry tells who took them away")
             if details.missing is not None:
@@ -182,7 +182,7 @@ def _line(number: int, text: bytes, seq: int) -> Line | End:
 def _checked(line: Line, number: int, seq: int, before: bytes) -> AuditEntry | None:
     """Return the entry of a line that is at its place and follows from the last digest; None if it is withheld."""
     if line.seq != seq:
-        raise _wrong(number, seq, f"it is missing; the file goes on with {line.seq}")
+        raise _wrong(number, seq, f"it is missing; the file continues with {line.seq}")
     sealed = bytes(line.entry)
     content = sealed and sealed + b"\n" + line.detail.encode()
     own = digest_of_entry(content) if content else line.withheld
@@ -203,7 +203,7 @@ def _check_end(line: End, number: int, seq: int, digest: bytes) -> None:
 
 def _wrong(line: int, seq: int, why: str) -> Damaged:
     return Damaged(
-        f"The exported audit log is wrong at line {line}, entry {seq}: {why}. Somebody changed the file, or it is not "
+        f"The exported audit log is wrong at line {line}, entry {seq}: {why}. The file was changed, or it is not "
         "whole. Export it again, and compare the two.",
         line=line,
         seq=seq,

@@ -94,7 +94,7 @@ def _alive(session: Session, event: ev.StepFinished | ev.StepFailed | ev.Segment
     """Refuse an outcome of a call that is not alive, except by a probe, a person, or an abandoned undo."""
     call = _open_call(session, event)
     if call.end and not told:
-        raise ImpossibleEvent(f"step '{event.step}' does not run any more, and nobody told of it")
+        raise ImpossibleEvent(f"step '{event.step}' does not run any more, and no outcome was reported")
     return call
 
 
@@ -131,7 +131,7 @@ def _check_again(before: OpenCall) -> None:
     if before.effect == "reversible" and before.undo != "done":
         raise ImpossibleEvent(f"the attempt before at step '{before.step}' was not undone")
     if before.effect == "irreversible" and before.told != "no":
-        raise ImpossibleEvent(f"nobody said that the attempt before at step '{before.step}' did not happen")
+        raise ImpossibleEvent(f"no report says that the earlier attempt at step '{before.step}' did not happen")
 
 
 def _begun(session: Session, event: ev.StepBegun, at: float) -> Changes:

@@ -152,7 +152,7 @@ class Resume(Command, tag="resume"):
 
     pause: Annotated[
         Annotated[PauseId, Meta(min_length=1, max_length=ID_LIMIT)] | None,
-        Meta(description="The pause to lift; left out, the one that stands."),
+        Meta(description="The pause to lift; left out, the present one."),
     ] = None
 
 
@@ -175,7 +175,7 @@ class Redirect(Command, tag="redirect"):
         Level, Meta(description="`step`: one more instruction; `goal`: another goal; `clarify`: an explanation.")
     ] = "step"
     grace: StopGrace = None
-    resume: Annotated[bool, Meta(description="Whether a paused session goes on.")] = False
+    resume: Annotated[bool, Meta(description="Whether a paused session continues.")] = False
 
 
 class Cancel(Command, tag="cancel"):
@@ -292,7 +292,7 @@ class OutsideEvent(Command, tag="event"):
     )
 
     text: Annotated[Text, Meta(description="What happened.")]
-    source: Annotated[str, Meta(max_length=ID_LIMIT, description="Who or what tells of it.")] = ""
+    source: Annotated[str, Meta(max_length=ID_LIMIT, description="Who or what reports it.")] = ""
 
 
 class Budget(Command, tag="budget"):
@@ -305,7 +305,7 @@ class Budget(Command, tag="budget"):
     )
 
     budget: Annotated[float, Meta(gt=0, le=1e9, description="Dollars; only ever more than before.")]
-    resume: Annotated[bool, Meta(description="Whether a paused session goes on.")] = True
+    resume: Annotated[bool, Meta(description="Whether a paused session continues.")] = True
 
 
 class Halt(Command, tag="halt"):
@@ -389,7 +389,7 @@ _PHRASES: Final = {
     "message": "send a message to",
     "edit": "edit a message of",
     "withdraw": "withdraw a message of",
-    "event": "tell of an event",
+    "event": "report an event",
     "budget": "raise the budget of",
     "intervene": "step in in",
     "label": "label an intervention of",

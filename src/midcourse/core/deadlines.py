@@ -28,7 +28,7 @@ def expire(session: Session, now: float) -> Events:
     unanswered = [ask for ask in over if ask.default is None and _cancels(session, ask)]
     if unanswered:
         names = ", ".join(f"'{ask.id}'" for ask in unanswered)
-        command = cmd.Cancel(id=CommandId(DEADLINE), by=DEADLINE, reason=f"nobody answered {names} in time")
+        command = cmd.Cancel(id=CommandId(DEADLINE), by=DEADLINE, reason=f"no answer in time: {names}")
         still_open = tuple(ask for ask in session.asks if ask not in over)
         return (*events, *cancel(replace(session, asks=still_open), command))
     return (*events, *_lapsed(session, now))

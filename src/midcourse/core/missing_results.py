@@ -16,13 +16,13 @@ def without_result(session: Session) -> SessionEnded:
     failure = session.failure
     if failure is None:
         return SessionEnded(
-            f"Session '{session.id}' was cancelled; its receipt says what became of each call.", session_id=session.id
+            f"Session '{session.id}' was cancelled; its receipt shows the outcome of each call.", session_id=session.id
         )
     again = "" if failure.code in FINAL else " Resume it to try again."
     if failure.code == "agent_error":  # the agent's own code, which does the same again
         again = " Mend that and resume it, or redirect it."
     if failure.code == WORLD_CHANGED:
-        again = " Resume it to go on all the same."
+        again = " Resume it to continue all the same."
     return SessionEnded(
         f"Session '{session.id}' failed ({failure.code}): {failure.message.rstrip('.')}.{again}",
         code=failure.code,

@@ -138,7 +138,7 @@ def _resume_running(session: Session, command: cmd.Resume) -> Events:
         return (ev.StopTakenBack(by=command.by),)
     if session.status is Status.WAITING and session.asks:
         asks = ", ".join(f"'{ask.id}'" for ask in session.asks)
-        raise Refused(f"it is waiting, not paused; it goes on once {asks} is answered", code="already_resumed")
+        raise Refused(f"it is waiting, not paused; it continues once {asks} is answered", code="already_resumed")
     raise Refused(f"it is {session.status}", code="already_resumed")
 
 

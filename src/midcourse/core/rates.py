@@ -30,23 +30,22 @@ INTERRUPTED: Final = (
 )
 COMPLETED: Final = "Sessions that completed, of those that have ended."
 STEPPED_IN: Final = (
-    "Occasions on which somebody or something stepped in: stopped it, changed its course, or had it explain its plan. "
-    "What people were only told of is counted apart."
+    "Occasions on which a person, a policy or a limit stepped in: stopped it, changed its course, or had it explain "
+    "its plan. Mere notices to people are counted apart."
 )
 FALSE_POSITIVES: Final = (
     "Automatic interventions that people called wrong, of those they called right or wrong. What a person, a budget or "
-    "the kill switch did is not in it; what people were only told of is, where a policy wanted to step in and was held "
-    "back."
+    "the kill switch did is not in it; a notice is, where a policy wanted to step in and was held back."
 )
 ONLY_TOLD: Final = (
     "Warnings, and what a policy was held back from. In brackets: how many of the warnings people call right or wrong. "
     "These are in no false-positive rate; the review counts them apart, for the thresholds that warn."
 )
 RESPONSE: Final = (
-    "From the wish for a stop (put into the session's inbox by anyone; for a policy, its decision) until it was "
+    "From the request for a stop (put into the session's inbox by anyone; for a policy, its decision) until it was "
     "decided: nothing new begins."
 )
-STOPPED: Final = "From the wish for a stop until nothing of the session ran; stops that let a call finish are apart."
+STOPPED: Final = "From the request for a stop until nothing of the session ran; stops that let a call finish are apart."
 DURATION: Final = (
     "Time that runs worked until they completed, all turns together: paused, waiting and halted time is not counted. "
     "Held against the range of the class where the class was declared: half of the runs or more lie in it."
@@ -76,8 +75,8 @@ AFTER_STOP: Final = (
 )
 ROI: Final = (
     "Worth of automatic interventions above what they cost, as a share of that cost. Worth is the waste that each was "
-    "expected to avoid, and nothing for one that people called wrong; cost is the requests it tore and the minutes the "
-    "run stood still. Only interventions of which both are known count."
+    "expected to avoid, and nothing for one that people called wrong; cost is the requests it interrupted and the "
+    "minutes the run was stopped. Only interventions of which both are known count."
 )
 MEANINGS: Final[Mapping[str, str]] = {
     "interrupted": INTERRUPTED,

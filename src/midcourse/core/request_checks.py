@@ -47,7 +47,7 @@ def check_goal(goal: object) -> str:
     """
     text = check_text(goal, "goal")
     if len(text) > TEXT_LIMIT:
-        raise InvalidInput(f"The goal has {len(text):,} characters; at most {TEXT_LIMIT:,} are taken.", field="goal")
+        raise InvalidInput(f"The goal has {len(text):,} characters; at most {TEXT_LIMIT:,} are allowed.", field="goal")
     return text
 
 
@@ -130,7 +130,7 @@ def check_reason(reason: object) -> str:
     text = check_text(reason, "reason")
     if len(text) > REASON_LIMIT:
         raise InvalidInput(
-            f"The reason has {len(text):,} characters; at most {REASON_LIMIT} are taken.", field="reason"
+            f"The reason has {len(text):,} characters; at most {REASON_LIMIT} are allowed.", field="reason"
         )
     return text
 
@@ -156,7 +156,7 @@ def answer_value(answer: object) -> Value:
     content = encode(answer, what="The answer")
     if len(content) > ANSWER_LIMIT:
         raise InvalidInput(
-            f"The answer has {len(content):,} bytes; at most {ANSWER_LIMIT:,} are taken. "
+            f"The answer has {len(content):,} bytes; at most {ANSWER_LIMIT:,} are allowed. "
             "Put it where the agent can read it and answer with the place.",
             field="value",
         )

@@ -140,7 +140,7 @@ class SwitchReport(msgspec.Struct, gc=False, frozen=True):
         known = (
             ""
             if self.durable
-            else " It could not be written yet: it stands in this process, which writes it when it can."
+            else " It could not be written yet: it is in force in this process, which writes it when it can."
         )
         hint = f" {self.hint}" if self.hint else ""
         return f"The kill switch over {self.switch.scope} {stands}: {', '.join(words)}.{known}{hint}"
@@ -205,10 +205,10 @@ def check_reason(reason: str, field: str = "reason") -> str:
     """
     if not reason.strip():
         raise InvalidInput(
-            "Say why: whoever finds their session halted reads it, and so does the audit log.", field=field
+            "Say why: the people whose sessions are halted read it, and the audit log keeps it.", field=field
         )
     if len(reason) > LONGEST_REASON:
         raise InvalidInput(
-            f"The reason has {len(reason):,} characters; at most {LONGEST_REASON:,} are taken.", field=field
+            f"The reason has {len(reason):,} characters; at most {LONGEST_REASON:,} are allowed.", field=field
         )
     return reason

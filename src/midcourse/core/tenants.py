@@ -34,7 +34,7 @@ def in_tenant(tenant: str, session_id: str) -> SessionId:
         return SessionId(f"{tenant}{MARK}{session_id}" if tenant else session_id)
     if tenant_of(session_id) != tenant:
         raise InvalidInput(
-            f"'{session_id[:100]}' is not an id of this tenant's: what stands before '{MARK}' names the tenant. "
+            f"'{session_id[:100]}' is not an id of this tenant's: the part before '{MARK}' names the tenant. "
             "Leave that out.",
             field="session_id",
         )

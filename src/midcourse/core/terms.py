@@ -89,7 +89,7 @@ def _check_expiry(terms: Terms) -> None:
             raise InvalidInput(error.message, field="on_expiry") from error
         if size > LONGEST_DEFAULT:
             raise InvalidInput(
-                f"The default answer has {size:,} bytes; at most {LONGEST_DEFAULT:,} are taken.", field="on_expiry"
+                f"The default answer has {size:,} bytes; at most {LONGEST_DEFAULT:,} are allowed.", field="on_expiry"
             )
     elif then not in get_args(Expiry):
         known = f"{', '.join(get_args(Expiry))} or DefaultAnswer(…)"

@@ -31,7 +31,7 @@ def check_can_go_on(session: Session) -> None:
     if session.failure is not None and _is_damaged(session):
         raise Refused(f"its journal is damaged: {session.failure.message}", code="session_damaged")
     if session.discarded:
-        anew = f"go on in '{session.restarted_as}'" if session.restarted_as else "start a new session"
+        anew = f"continue in '{session.restarted_as}'" if session.restarted_as else "start a new session"
         raise Refused(
             f"it was forced to end half-way, and what it had reached is discarded; {anew}", code="session_discarded"
         )

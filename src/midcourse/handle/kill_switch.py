@@ -312,12 +312,12 @@ class KillSwitch:
             Refused: ``role`` is not an operator's; code ``kill_switch_stands`` if it has not been lifted.
             InvalidInput: there is no such switch.
         """
-        check_operator(role, "let sessions go on")
-        await check_people_send(self._worker.store, "let sessions go on")
+        check_operator(role, "resume sessions")
+        await check_people_send(self._worker.store, "resume sessions")
         found = await self._standing.find(switch)
         if found.stands:
             raise Refused(
-                f"Kill switch '{found.id}' stands: lift it first, then let its sessions go back.",
+                f"Kill switch '{found.id}' is in force: lift it first, then release its sessions.",
                 code="kill_switch_stands",
                 switch=found.id,
             )

@@ -108,7 +108,7 @@ class PeopleInbox:
         head = (await self._store.head(session_id)).head
         if all(one.id != ask for one in head.open_asks):
             raise Refused(
-                f"Session '{session_id}' has no open ask '{ask[:100]}'. Look at the inbox again.",
+                f"Session '{session_id}' has no open ask '{ask[:100]}'. List the inbox again.",
                 code="ask_not_found",
                 session_id=session_id,
             )
@@ -141,7 +141,7 @@ class PeopleInbox:
         entry = _entry("inbox.hand_over", by, role, detail, now, tenant=tenant_of(by))
         is_known = not seconds or to in people or await self._has_acted(to)
         await self._store.shelve(SHELF, items, audit=(entry,))
-        return made if is_known else replace(made, warning=f"Nobody called '{to}' has acted here so far.")
+        return made if is_known else replace(made, warning=f"No person called '{to}' has acted here so far.")
 
     async def _has_acted(self, name: str) -> bool:
         """Return True if a person of that name recently acted here or was given an ask."""

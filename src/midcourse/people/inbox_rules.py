@@ -191,7 +191,7 @@ def check_name(name: object, field: str) -> str:
     """
     if not (isinstance(name, str) and 0 < len(name) <= NAME_LIMIT and name.isprintable() and name.strip() == name):
         raise InvalidInput(
-            f"'{field}' is the name of somebody: 1 to {NAME_LIMIT} letters, digits and signs, no space at its ends.",
+            f"'{field}' is a person's name: 1 to {NAME_LIMIT} letters, digits and signs, no space at its ends.",
             field=field,
         )
     return name
@@ -209,5 +209,5 @@ def check_hand_over(to: object, seconds: object, name: str) -> tuple[str, float]
             f"A hand-over lasts from 0 (it ends) to {LONGEST_HAND_OVER:.0f} seconds, a week.", field="seconds"
         )
     if wanted == name and seconds:
-        raise InvalidInput(f"You are '{name}' yourself. Name somebody else.", field="to")
+        raise InvalidInput(f"You are '{name}' yourself. Name another person.", field="to")
     return wanted, float(seconds)

@@ -116,7 +116,7 @@ class Notifier:
     def _log_once(self, words: str) -> None:
         if words not in self._said:
             self._said.add(words)
-            log.warning("left out of what people are told: %s", words)
+            log.warning("left out of the notifications: %s", words)
 
     async def _forget_erased(self, sessions: Iterable[str]) -> None:
         """Drop what was written about sessions that were erased during the round."""
@@ -301,10 +301,10 @@ async def run_notifier(teller: Notifier) -> None:
         try:
             await teller.run_once()
         except MidcourseError as error:
-            log.warning("people could not be told what they are asked; it is tried again: %s", error)
+            log.warning("people could not be notified; it is tried again: %s", error)
             pause = AGAIN
         except Exception:
-            log.exception("people could not be told what they are asked; it is tried again: unexpected")
+            log.exception("people could not be notified; it is tried again: unexpected")
             pause = AGAIN
         await asyncio.sleep(pause)
 

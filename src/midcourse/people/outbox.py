@@ -64,7 +64,7 @@ class Outbox:
                 )
         if len(ours) >= MOST_WEBHOOKS:
             raise Refused(
-                f"There are {len(ours)} webhooks; at most {MOST_WEBHOOKS} are kept. Remove one that nobody needs.",
+                f"There are {len(ours)} webhooks; at most {MOST_WEBHOOKS} are kept. Remove one that is not needed.",
                 code="too_many_webhooks",
             )
         detail = f"{_where(webhook)} for {', '.join(webhook.kinds)}"

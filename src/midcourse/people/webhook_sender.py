@@ -113,7 +113,7 @@ class Sender:
                 return  # another server has it, or it was read before the last try was written down
             await settle(self._outbox, held, await self._outcome(held, webhook), self._clock)
         except MidcourseError as error:
-            log.warning("what came of delivery %s could not be written down; it is sent again: %s", row.id, error)
+            log.warning("the outcome of delivery %s could not be stored; it is sent again: %s", row.id, error)
 
     async def _outcome(self, row: Delivery, webhook: Webhook | None) -> DeliveryOutcome:
         if row.body == ERASED:
@@ -129,7 +129,7 @@ class Sender:
             self._left_alone[webhook.id] = now + min(outcome.wait, LONGEST_WAIT)
         if outcome.is_gone and await self._outbox.note_gone(webhook, now, by=RECEIVER, now=now):
             log.warning(
-                "webhook %s is told nothing more: its receiver answered 410 (gone). When it is there again: "
+                "webhook %s gets nothing more: its receiver answered 410 (gone). When it is there again: "
                 "midcourse webhook test %s",
                 webhook.id,
                 webhook.id,
@@ -212,7 +212,7 @@ async def made_webhook(
     """
     wanted = check_kinds(kinds)
     if len(about) > ABOUT_LIMIT:
-        raise InvalidInput(f"'about' has {len(about)} characters; at most {ABOUT_LIMIT} are taken.", field="about")
+        raise InvalidInput(f"'about' has {len(about)} characters; at most {ABOUT_LIMIT} are allowed.", field="about")
     await _check_url(url, allow_private=tenant is None)
     name = f"wh_{key or clock.fresh_id()}"
     return Webhook(

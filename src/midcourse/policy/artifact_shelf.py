@@ -91,7 +91,7 @@ async def reviewed(
     known = {one.name: one for one in await read_artifacts(store, session=session)}.get(name)
     if known is None:
         raise InvalidInput(
-            f"Session '{session}' has told of no artifact '{name[:200]}'. `midcourse artifact list` lists them.",
+            f"Session '{session}' has reported no artifact '{name[:200]}'. `midcourse artifact list` lists them.",
             code="artifact_not_found",
             field="name",
         )

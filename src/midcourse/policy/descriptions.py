@@ -14,7 +14,7 @@ from midcourse.policy.document import Policy
 from midcourse.policy.yaml_reader import fields_of, is_part
 
 _LEVELS: Final[Mapping[str, str]] = {
-    "warn": "People are told.",
+    "warn": "People are notified.",
     "explain": "The agent is asked to explain its plan.",
     "intervene": "The agent is asked to explain its plan, and paused if that has been asked before.",
     "stop": "It is stopped at once, and a review is asked for.",
@@ -23,10 +23,10 @@ _OF_PATHS: Final[Mapping[str, str]] = {
     "policy": "Its name: small letters, digits and hyphens.",
     "version": "Given by a save; 0 is a draft. In a file: the version it was made from, still the newest when saved.",
     "extends": "What it was made from: a profile, a preset or a saved policy, also one version of it (team@3).",
-    "about": "What it is for, in a sentence for whoever chooses one.",
+    "about": "Its purpose, in a sentence for the people who choose one.",
     "signals": "Every signal and its thresholds.",
     "signals.cost.per_action": "One request that costs so many dollars is a reason to step in.",
-    "signals.cost.milestones": "Dollars at which it is paused, and a person is asked whether it may go on.",
+    "signals.cost.milestones": "Dollars at which it is paused, and a person is asked whether it may continue.",
     "signals.errors.streak": "So many failures in a row stop it.",
     "signals.errors.at_least": "So many recent calls there must be before the share that failed counts.",
     "signals.scope_drift.domain": "What the agent works on: drift is calibrated for each domain.",
@@ -77,7 +77,7 @@ _OF_PATHS: Final[Mapping[str, str]] = {
     "agent_asks.credentials": "When credentials are missing.",
     "agent_asks.drift": "When drift is near its threshold.",
     "agent_asks.limits": "When a limit is near.",
-    "agent_asks.unknown_errors": "When an error is of a kind that nobody knows.",
+    "agent_asks.unknown_errors": "When an error is of an unknown kind.",
     "agent_asks.near": "From this share of a threshold on it is near.",
 }
 

@@ -424,10 +424,10 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "resources": "It has touched {value} different resources; the limit is {mark}.",
     "token_rate": "It writes at {value} of its own average speed.",
     "calls_left": "{value} of the calls it is expected to need are left, and half of its budget is spent.",
-    "hypothesis": "Its hypothesis has stood unchanged for {value}; the limit is {mark}.",
+    "hypothesis": "Its hypothesis has been unchanged for {value}; the limit is {mark}.",
     "hypothesis.missing": "It may not act without a hypothesis, and has stated none for {value}; the limit is {mark}.",
     "scope.expansion": "What it changes has spread to {value} times the domains it began in.",
-    "scope.new_domain": "It made {value} changes in domains that nobody has confirmed.",
+    "scope.new_domain": "It made {value} changes in unconfirmed domains.",
     "loops": "It goes round: {value} repeats with no progress reported; the limit is {mark}.",
     "api_calls": "It has made {value} requests; the limit is {mark}.",
     "compute_seconds": "Its calls took {value} seconds; the limit is {mark}.",
@@ -441,4 +441,4 @@ def _since(restraint: Restraint, rule: Rule, mark: float) -> str:
     """Explain why people are notified again."""
     where = f"{'above' if rule.below else 'below'} {_shown(rule.signal, behind(restraint, rule, mark))}"
     actions = rests(restraint, rule.signal)
-    return f"Told of before; since then it was {where}{f' for {actions} actions' if actions > 1 else ''}."
+    return f"Notified before; since then it was {where}{f' for {actions} actions' if actions > 1 else ''}."

@@ -23,7 +23,7 @@ SIGNALS: Final[Mapping[str, str]] = {
     "calls_left": "share of the estimated calls that is left, once half of the budget is spent",
     "hypothesis": "seconds since the hypothesis was stated or changed",
     "scope.expansion": "domains changed, as a multiple of those it began in",
-    "scope.new_domain": "changes in domains that nobody has confirmed",
+    "scope.new_domain": "changes in unconfirmed domains",
     "loops": "the same call again, with no progress reported",
     "api_calls": "requests to models and tools",
     "compute_seconds": "seconds that calls took",

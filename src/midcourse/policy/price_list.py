@@ -14,7 +14,7 @@ from midcourse.policy.validation import shown
 from midcourse.policy.yaml_positions import Mistake, PolicyPage, read_page, refusal
 from midcourse.policy.yaml_reader import read_text
 
-_AFTER: Final = "No price was taken."
+_AFTER: Final = "No price was read."
 _PARTS: Final = tuple(Price.__struct_fields__)
 _ANY: Final = f"dollars for a million tokens, from 0 to {DEAREST:,.0f}"
 
@@ -39,7 +39,7 @@ def load_prices(text: str, *, source: str = "") -> dict[str, Price]:
         wanted = (
             f"the name of each model with its price: my-model: {{input: 0.4, output: 1.6}}, {_ANY}; 0 if it is free"
         )
-        found = "nothing stands here" if page.content is None else f"this is {shown(page.content)}"
+        found = "nothing is here" if page.content is None else f"this is {shown(page.content)}"
         raise refusal([Mistake(1, "prices", f"{found}. Write {wanted}.")], source, after=_AFTER)
     models = cast("Mapping[str, object]", page.content)
     mistakes = list(_mistakes(models, page))

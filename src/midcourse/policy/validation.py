@@ -293,8 +293,8 @@ def _hypothesis(settings: Settings) -> Iterator[Contradiction]:
     if settings[required] and settings[path] is None:
         yield Contradiction(
             (path, required),
-            f"{required} is true, and {path} is missing: an agent that states none would be held for ever, and nobody "
-            f"asked. Write {path}: 15m, or let required be false.",
+            f"{required} is true, and {path} is missing: an agent that states none would be held for ever, without "
+            f"an ask. Write {path}: 15m, or let required be false.",
         )
 
 
@@ -336,7 +336,7 @@ def _restraint(settings: Settings) -> Iterator[Contradiction]:
 
 
 _AT_LEAST_ONE: Final = {
-    "correction": "nobody could say anything",
+    "correction": "no message would be allowed",
     "signals.errors.at_least": "there is no share of no calls",
 }
 

@@ -287,7 +287,7 @@ def _check_newest(found: Sequence[KeptPolicy], wanted: Policy, expects: int | No
     if expects is not None and expects != version:
         now = f"version {version} is the newest" if version else "there is no version of it yet"
         raise Refused(
-            f"This was made for version {expects} of policy '{wanted.name}', and {now}. Nothing was saved: look at the "
+            f"This was made for version {expects} of policy '{wanted.name}', and {now}. Nothing was saved: check the "
             f"difference, then give version {version}.",
             code="precondition_failed",
             policy=wanted.name,

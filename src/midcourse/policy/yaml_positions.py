@@ -165,7 +165,7 @@ class _Reading:
         self.lines.setdefault(place, event.start_mark.line + 1)
         if kind == "ScalarEvent":
             if not _is_text(event.value):
-                self._refuse(event, place, "half a character stands here, which nobody could write down. Take it out.")
+                self._refuse(event, place, "half a character is here, which cannot be written. Remove it.")
             return scalar(event.value) if event.implicit[0] and event.style is None else event.value
         return self._sequence(place) if kind == "SequenceStartEvent" else self._mapping(place)
 
@@ -184,7 +184,7 @@ class _Reading:
             below, line = (*place, name), event.start_mark.line + 1
             if name in values:
                 first = self.lines[below]
-                told = f"'{_short(name)}' stands here for the second time; the first is on line {first}. Keep one."
+                told = f"'{_short(name)}' is here for the second time; the first is on line {first}. Keep one."
                 self.mistakes.append(Mistake(line, path_text(below), told))
             else:
                 self.lines[below] = line

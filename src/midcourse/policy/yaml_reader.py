@@ -240,7 +240,7 @@ def _unknown(name: str, place: Place, fields: Iterable[str]) -> str:
     what = f"unknown {noun} {shown(name)}" if noun else f"unknown key {shown(name)} in {path_text(place)}"
     elsewhere = [path for path in _PATHS if path.rpartition(".")[2] == name]
     if elsewhere and not did_you_mean(name, fields):
-        return f"{what}. It stands under {elsewhere[0].rpartition('.')[0] or 'nothing, at the top'}."
+        return f"{what}. It belongs under {elsewhere[0].rpartition('.')[0] or 'nothing, at the top'}."
     return f"{what}. {suggestion(name, list(fields))}"
 
 

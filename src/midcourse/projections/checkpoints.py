@@ -135,7 +135,7 @@ class Checkpoints:
         for session_id in self._due:
             log.warning(
                 "checkpoint of session %s: its last state was not written to %s before this process closed; "
-                "whoever takes the session next writes it.",
+                "the next process with the session writes it.",
                 session_id,
                 self._board.name,
             )
@@ -237,8 +237,8 @@ class Checkpoints:
             self._due[session_id] = None
         if not self._wait:
             log.warning(
-                "checkpoint of session %s cannot be written: %s It is tried again until it can; the session goes on, "
-                "and nothing of it is lost.",
+                "checkpoint of session %s cannot be written: %s It is tried again until it can; the session "
+                "continues, and nothing of it is lost.",
                 session_id,
                 error,
             )
@@ -266,8 +266,8 @@ class Unconfigured:
             self._said = True
             log.warning(
                 "checkpoint of session %s: its agent wants it to be readable in Redis (backend: redis), and no Redis "
-                "is configured: give open(redis=…), or set MIDCOURSE_REDIS_URL. The session goes on; its checkpoint is "
-                "in the store alone. This is said once.",
+                "is configured: give open(redis=…), or set MIDCOURSE_REDIS_URL. The session continues; its "
+                "checkpoint is in the store alone. This is logged once.",
                 session_id,
             )
 
@@ -277,8 +277,8 @@ class Unconfigured:
     def erased(self, session_id: SessionId) -> None:
         """Say that what stands in Redis, still stands there."""
         log.warning(
-            "checkpoint of session %s: it was erased here, and no Redis is configured: what people could read there "
-            "still stands in it. Set MIDCOURSE_REDIS_URL and erase the session once more.",
+            "checkpoint of session %s: it was erased here, and no Redis is configured: its readable checkpoint is "
+            "still there. Set MIDCOURSE_REDIS_URL and erase the session once more.",
             session_id,
         )
 

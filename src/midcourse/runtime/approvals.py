@@ -107,7 +107,7 @@ class Approvals:
                 case AskRecord(end=""):
                     await self._gate.wait_for_answer(approval_id(step.id, len(asked)))
                 case AskRecord(end="expired") if self._journal.session.status is not Status.CANCELLING:
-                    sentence = f"Nobody said before the deadline whether '{step.name}' may be called."
+                    sentence = f"The question whether '{step.name}' may be called was not answered before its deadline."
                     raise AskExpired(sentence, ask=last.ask, step=approval_id(step.id, len(asked)))
                 case AskRecord(end="superseded") if step.on_redirect == "raise":
                     self._raise_redirect(step, last)
@@ -129,7 +129,7 @@ class Approvals:
     async def _digest(self, step: StepRequest) -> str:
         observed = await observe(step.tool, step.named) if step.tool.observes else {}
         if len(observed) < len(step.tool.observes):
-            raise _failed(step, "CannotObserve", "what it observes cannot be looked at, so no approval would cover it")
+            raise _failed(step, "CannotObserve", "what it observes cannot be checked, so no approval would cover it")
         versions = {resource: one.version for resource, one in sorted(observed.items())}
         return digest_of(canonical((step.tool.origin, step.digest, versions)))
 

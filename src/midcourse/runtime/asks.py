@@ -81,7 +81,7 @@ class AgentAsks:
                     await self._gate.wait()  # given while paused, it is used after the resume
                     return decode(await content_of(self._store, record.value))
                 case "expired" if not self._is_cancelling:
-                    sentence = f"Nobody answered '{question.prompt}' before its deadline."
+                    sentence = f"'{question.prompt}' was not answered before its deadline."
                     raise AskExpired(sentence, ask=record.ask, step=question.id)
                 case "superseded":
                     assert told is not None
@@ -125,7 +125,7 @@ class AgentAsks:
         while (ask := log.asks.get(waiting_for)) is not None and not ask.end:
             await self._gate.wait_for_answer(waiting_for)
         if ask is not None and ask.end == "expired" and not self._is_cancelling:
-            raise AskExpired(f"Nobody answered step '{name}' before the deadline.", ask=ask.ask, step=waiting_for)
+            raise AskExpired(f"Step '{name}' was not answered before the deadline.", ask=ask.ask, step=waiting_for)
         if ask is None or ask.end != "answered":
             return ()
         return tuple(log.asks[one].value for one in raised if log.asks[one].end == "answered")

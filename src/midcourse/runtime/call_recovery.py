@@ -146,7 +146,7 @@ class CallRecovery:
 
     def _finish(self, call: OpenCall, result: object, *, told_by: str) -> None:
         try:
-            value, blob = value_of(encode(result, what=f"What was told of step '{call.name}'"))
+            value, blob = value_of(encode(result, what=f"What was reported of step '{call.name}'"))
         except Unencodable:  # that it happened is what counts
             value, blob = NOTHING, None
         finished = ev.StepFinished(step=call.step, attempt=call.attempt, value=value, told_by=told_by)

@@ -17,7 +17,7 @@ from midcourse.ports.sender import enter_agent
 
 IN_THREAD: Final = (
     "asked to end; its thread has not ended yet, and no thread can be aborted: declare the tool with "
-    'run_in="process" to have it killed, or let it look at midcourse.current_call().cancelled'
+    'run_in="process" to have it killed, or let it check midcourse.current_call().cancelled'
 )
 """The work of a plain function's call that a stop would abort."""
 

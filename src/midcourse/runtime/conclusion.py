@@ -148,7 +148,7 @@ class Conclusion:
     def complete(self, returned: AgentReturned) -> None:
         """End the turn with the agent's result, once what it held has been released."""
         if self._rollback.problem:
-            words = f"What the session holds could not be let go: {self._rollback.problem}"
+            words = f"What the session holds could not be released: {self._rollback.problem}"
             self._task.ending = AgentFailed("release_failed", words)
             self._react_soon()
         elif self._rollback.has_released():

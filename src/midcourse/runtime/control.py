@@ -102,8 +102,8 @@ class Control:
             return sending.result()
         if not holds:
             raise StoreUnavailable(
-                f"Cannot {cmd.phrase(command)} session '{session_id}': the store has not taken it within {wait:g} s, "
-                f"and may still do so. Send it again with the same id ('{command.id}') to see what became of it.",
+                f"Cannot {cmd.phrase(command)} session '{session_id}': the store has not written it within {wait:g} s, "
+                f"and may still do so. Send it again with the same id ('{command.id}') to see its outcome.",
                 session_id=session_id,
             )
         return self._not_durable(session_id, self.worker.driver(session_id) or driver)
@@ -193,7 +193,7 @@ class Control:
         if switch is None:
             return
         raise Refused(
-            f"Cannot {cmd.phrase(command)} session '{session_id}': kill switch '{switch.id}' stands over "
+            f"Cannot {cmd.phrase(command)} session '{session_id}': kill switch '{switch.id}' is in force over "
             f"{switch.scope} ({switch.reason}). Lift the switch first: "
             f"midcourse kill-switch lift {switch.id} --why '…'.",
             code="kill_switch_stands",

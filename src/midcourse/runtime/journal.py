@@ -250,7 +250,7 @@ class Journal:
                 )  # whatever else there stands, an agent said
                 words = f"waits at {checkpoint_id(name, position)} for an answer to {event.ask}{why}"
             case AskAnswered():
-                words = f"goes on: {event.ask} was answered by {event.by}"
+                words = f"continues: {event.ask} was answered by {event.by}"
             case AskClosed():
                 words = f"waits for {event.ask} no more: {event.end}"
         log.info("checkpoint: session %s %s", name, words, extra={"session": name})

@@ -68,8 +68,8 @@ def packed_call(
     except Exception as error:
         name = getattr(function, "__qualname__", repr(function))
         raise ProcessFailed(
-            f"{name} cannot be called in a process: {describe(error)}. Use a function that stands at the top level of "
-            "a module, and arguments that can be pickled."
+            f"{name} cannot be called in a process: {describe(error)}. Use a function at the top level of a module, "
+            "and arguments that can be pickled."
         ) from error
 
 

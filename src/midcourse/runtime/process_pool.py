@@ -321,7 +321,7 @@ def _died(code: int | None, *, closed: bool) -> ProcessDied:
     if code is None or code >= 0:
         how = f"ended with exit code {code}"
     elif code == -signal.SIGKILL:
-        how = "was killed with SIGKILL, by somebody or because memory ran out,"
+        how = "was killed with SIGKILL, by a person or because memory ran out,"
     else:
         names = {number.value: number.name for number in signal.Signals}
         how = f"was ended by {names.get(-code, f'signal {-code}')}"

@@ -320,7 +320,7 @@ class Run:
         prefix = f"{scope}/{name}#"
         if any(other.startswith(prefix) and not other.startswith(prefix + "=") for other in self._open):
             raise MisusedRun(
-                f"Two steps '{name}' run at the same time and could not be told apart after a resume. "
+                f"Two steps '{name}' run at the same time and could not be distinguished after a resume. "
                 f"Give a key: run.step('{name}', …, key='…').",
                 code="key_required",
             )
@@ -340,21 +340,21 @@ class Run:
         origin = origin_of(release)
         if is_of_the_standard_library(origin):
             raise MisusedRun(
-                f"'{origin}' cannot let go of '{name}': a function of Python itself is not called by a journal. "
+                f"'{origin}' cannot release '{name}': a function of Python itself is not called by a journal. "
                 "Write a function of your own that calls it.",
                 code="release_not_found",
             )
         if "<" in origin:
             raise MisusedRun(
-                f"What lets go of '{name}' is a closure, which another process could not find. "
+                f"What releases '{name}' is a closure, which another process could not find. "
                 "Define it at the top level of a module, and give what it needs as arguments.",
                 code="release_not_found",
             )
-        given, blob = value_of(encode(arguments, what=f"The arguments that let go of '{name}'"))
+        given, blob = value_of(encode(arguments, what=f"The arguments that release '{name}'"))
         if self._was_told("holds"):
             return
         if name in self._journal.session.holds:
-            raise MisusedRun(f"'{name}' is held already. Let go of it first, or use another name.", code="held_already")
+            raise MisusedRun(f"'{name}' is held already. Release it first, or use another name.", code="held_already")
         taken = ev.HoldTaken(name=name, release=origin, given=given)
         await self._durably(taken, blobs=(blob,) if blob else ())
 
@@ -377,7 +377,7 @@ class Run:
             raise InterruptRequested from error
         failed = self._journal.session.holds.get(name)
         if failed is not None:
-            sentence = f"'{name}' could not be let go: {failed.error}"
+            sentence = f"'{name}' could not be released: {failed.error}"
             raise StepError(sentence, step=f"hold {name}", kind="ReleaseFailed", detail=failed.error)
 
     def _was_told(self, counter: str) -> bool:
@@ -466,7 +466,7 @@ class Run:
             return None
         step, record = asked[-1]
         if record.end == "expired":
-            raise AskExpired(f"Nobody answered '{record.prompt}' before its deadline.", ask=record.ask, step=step)
+            raise AskExpired(f"'{record.prompt}' was not answered before its deadline.", ask=record.ask, step=step)
         return decode(record.value.raw) if record.end == "answered" else None
 
     @property

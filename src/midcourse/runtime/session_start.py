@@ -68,7 +68,7 @@ class SessionStart:
         if agent.on_new_version == "refuse" or (agent.on_new_version == "ask" and not approved):
             return AgentFailed(
                 "agent_changed",
-                f"Session '{session.id}' began under agent '{agent.name}' {before}; going on was refused. "
+                f"Session '{session.id}' began under agent '{agent.name}' {before}; to continue was refused. "
                 "Run it with the old code, or start a new session.",
             )
         with self._journal.lock:

@@ -159,7 +159,7 @@ class Sweeper:
         if head.status in (Status.RUNNING, Status.QUEUED, Status.CANCELLING):
             self._missed.add(head.agent)
             log.warning(
-                "session %s is %s and nobody drives it: agent '%s' is not registered in this process. "
+                "session %s is %s and no process drives it: agent '%s' is not registered in this process. "
                 "Import the module that defines it (for an agent file: load_agents), or start a program that does.",
                 head.id,
                 head.status,

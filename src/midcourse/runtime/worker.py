@@ -288,7 +288,8 @@ class Worker:
         """
         if self._draining and parent is None:
             raise Refused(
-                "This process is about to end and starts no new sessions. Try again in a moment: another one goes on.",
+                "This process is about to end and starts no new sessions. Try again in a moment: another one takes "
+                "over.",
                 code="draining",
             )
         await self._shielded(self._create(session_id, agent, goal, parent=parent, terms=terms, by=by, role=role))
@@ -493,9 +494,9 @@ class Worker:
         if not session.resumable and session.id not in self._given:
             agent = None
             unavailable = AgentUnavailable(
-                f"Session '{session.id}' cannot go on in this process: its agent '{session.agent}' ({session.origin}) "
-                "is a closure, which lived only in the process that started it. Nothing is lost; define the agent at "
-                "the top level of a module and start a new session.",
+                f"Session '{session.id}' cannot continue in this process: its agent '{session.agent}' "
+                f"({session.origin}) is a closure, which lived only in the process that started it. Nothing is lost; "
+                "define the agent at the top level of a module and start a new session.",
                 session_id=session.id,
             )
         driver = Driver(
@@ -601,7 +602,7 @@ class Worker:
 
 def _log_failure(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.warning("a session could not be taken: %s", error)
+        log.warning("a session could not be acquired: %s", error)
 
 
 def _is_readable(session: Session) -> bool:

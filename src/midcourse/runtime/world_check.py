@@ -27,7 +27,7 @@ log = logging.getLogger("midcourse")
 AT_ONCE: Final = 32
 """The number of checks at the same time."""
 ABSENT: Final = "absent"
-REFUSED: Final = "A person said no to going on with a changed world."
+REFUSED: Final = "A person refused to continue in a changed world."
 SHOWN: Final = 10
 """Changes that a question or a failure names."""
 SEVERITY: Final[tuple[OnChange, ...]] = ("go_on", "tell", "ask", "refuse")
@@ -42,7 +42,7 @@ async def observe(tool: Tool[..., Any], arguments: Mapping[str, object]) -> dict
             resource, version = observer.resource(arguments), await observer.version(arguments)
         except Exception as error:  # noqa: BLE001 - an observer is code that is not ours, and must not fail the step
             # Not what it says: that may quote the arguments, and a log is not erased.
-            log.warning("tool '%s': what it observes cannot be looked at (%s)", tool.name, type(error).__qualname__)
+            log.warning("tool '%s': what it observes cannot be checked (%s)", tool.name, type(error).__qualname__)
             continue
         if blob is None:
             observed[resource] = ev.Observation(version, tool.origin, given)

@@ -22,13 +22,13 @@ HELP: Final = """\
 While it runs, type a line and press return:
 
   pause              stop, and keep everything; nothing new begins
-  resume             go on
+  resume             continue
   cancel             end it, and undo what is in flight
   cancel all         end it, and undo every effect it had
-  redirect …         a new instruction, which its model hears at once
+  redirect …         a new instruction, which its model gets at once
   anything else      if it asks, the answer; otherwise a new instruction, too.
                      While it is paused, an instruction also resumes it
-  Ctrl-C, Ctrl-D     leave; it is kept, and the command is printed that goes on with it
+  Ctrl-C, Ctrl-D     leave; it is kept, and the command that continues it is printed
 
 Examples:
 
@@ -206,7 +206,7 @@ async def _tell_the_end(session: midcourse.SessionHandle[Any], screen: Screen, s
     state = await session.state()
     if state.status not in ENDED:
         screen.line(f"{state.status}: {store} has all of it")
-        print(f"{await session.receipt()}\n\nTo go on with it:\n\n  {_command(session.id, store)}\n")
+        print(f"{await session.receipt()}\n\nTo continue it:\n\n  {_command(session.id, store)}\n")
         return state.status
     if state.status is midcourse.Status.COMPLETED:
         result = await session.result()
@@ -236,7 +236,7 @@ async def show_sessions(store: Path) -> None:
         goal = head.goal if len(head.goal) <= _GOAL else f"{head.goal[: _GOAL - 1]}…"
         print(f"{head.id}  {head.status:<10} {head.agent}: {goal}")
     if heads:
-        print(f"\nTo go on with the newest:\n\n  {_command(heads[0].id, store)}")
+        print(f"\nTo continue the newest:\n\n  {_command(heads[0].id, store)}")
     else:
         print(f"{store} has no sessions.")
 
@@ -277,7 +277,7 @@ def main() -> None:
     parser.add_argument("name", nargs="?", help="which one")
     parser.add_argument("goal", nargs="?", help="what it is to do (default: its first example)")
     parser.add_argument("--store", type=Path, help="the SQLite file that keeps the session (default: a new one)")
-    parser.add_argument("--session", help="go on with this one, in the store")
+    parser.add_argument("--session", help="continue this one, in the store")
     parser.add_argument("--undo", action="store_true", help="undo every effect of that session, which has ended")
     given = parser.parse_args()
     if not given.name and not given.session and not given.store:

@@ -194,7 +194,10 @@ def _offered(tool: midcourse.Tool[..., Any]) -> ToolDefinition:
     """Return a tool in the model's form."""
     parameters = tool.schema["parameters"]
     if tool is place_order:
-        told = {"type": "string", "description": "what the customer is told, with {order} and {total} to be filled in"}
+        told = {
+            "type": "string",
+            "description": "the customer's confirmation, with {order} and {total} to be filled in",
+        }
         parameters = {**parameters, "properties": {**parameters["properties"], CONFIRMATION: told}}
     return ToolDefinition(name=tool.name, description=tool.schema["description"], parameters_json_schema=parameters)
 

@@ -158,7 +158,7 @@ def check_role(principal: Principal, needed: Rung) -> None:
     if not includes(principal.role, needed):
         raise AccessDenied(
             f"This needs the role {needed}, and the token '{principal.name}' has the role {principal.role}. "
-            "Ask whoever operates this server for a token with that role.",
+            "Ask the operator of this server for a token with that role.",
             code="forbidden",
             needed=needed,
             role=principal.role,

@@ -224,7 +224,7 @@ class Caller:
         if not self.has_condition or (session is not None and self.if_match in ("", session.mark)):
             return
         if session is None:
-            sentence = "If-Match names how a session stands, and there is none yet. Leave it out to begin one."
+            sentence = "If-Match names a state of a session, and there is none yet. Leave it out to begin one."
             raise Refused(sentence, code="precondition_failed")
         raise Refused(
             f"Session '{session.id}' has moved on from '{shortened(self.if_match)}', and is '{session.mark}' now. "

@@ -146,7 +146,7 @@ class Answering:
             )
         why = {
             "": f"there is no ask '{ask}'",
-            "expired": f"nobody answered '{ask}' in time",
+            "expired": f"'{ask}' was not answered in time",
             "superseded": f"a message changed the course, which closed '{ask}'",
             "withdrawn": f"'{ask}' ended with the session",
         }.get(end, f"'{ask}' is {end}")

@@ -77,7 +77,7 @@ def listen(place: ListenOptions, say: Callable[[str], None]) -> socket.socket:
                 ) from error
             continue
         if port != wished:
-            say(f"Port {wished} is taken; this is on port {port}.")
+            say(f"Port {wished} is in use; this is on port {port}.")
         return listening
     raise InvalidInput(f"No port from {wished} to {wished + _TRIED - 1} is free. Give one with --port.", field="port")
 

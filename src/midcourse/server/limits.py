@@ -102,7 +102,7 @@ class _Body:
     async def _refuse(self, why: Literal["large", "slow"]) -> None:
         if why == "large":
             sentence = (
-                f"The request's body is larger than {self._limit:,} bytes, the most that is taken. "
+                f"The request's body is larger than {self._limit:,} bytes, the limit. "
                 "Put the long part where the agent can read it and refer to it."
             )
             answer = problem_response(413, "body_too_large", sentence, _CLOSE, limit=self._limit)

@@ -25,7 +25,7 @@ LAST_EVENT_ID: Final[Schema] = {
             "name": "Last-Event-ID",
             "in": "header",
             "required": False,
-            "description": "The id of the last event seen: the stream goes on after it. It wins over `after`. "
+            "description": "The id of the last event seen: the stream continues after it. It wins over `after`. "
             "What is no event of this session makes the stream begin with `reset`, at the start.",
             "schema": {"type": "string"},
         }
@@ -74,18 +74,18 @@ and after `interrupt` it stays open until the ask is answered.
 """
 TAGS: Final = (
     ("chat", "A message in, a stream of frames out, and answers to what the agent asks."),
-    ("sessions", "Sessions: create, list, look at, inspect, fork; their events, receipts and results."),
+    ("sessions", "Sessions: create, list, show, inspect, fork; their events, receipts and results."),
     ("controls", "One verb per control. What each answers is what is known, and never more."),
     ("kill switch", "An operator's standing halt over a scope. Lifting it resumes nothing by itself."),
     ("interventions", "What policies have stepped in with, why, and what people say of it."),
-    ("inbox", "What people are asked over all sessions, whose it is, and the webhooks that tell of it."),
+    ("inbox", "Open asks over all sessions, their owners, and the webhooks that report them."),
     ("reports", "What interruptions came to, what must hold before a policy goes live, and what reviews propose."),
     ("policies", "When to interrupt: the policies that come with it, and those that were saved, with their history."),
-    ("operations", "For whoever keeps the server running: whether it lives, whether to send it work, its figures."),
+    ("operations", "For operators: liveness, readiness, metrics."),
     ("server", "The server itself: its agents, its tokens and browser sessions, its audit log, who the caller is."),
 )
 _HEADERS: Final[Mapping[str, Schema]] = {
-    "ETag": {"description": "How it stands, for If-Match.", "schema": TEXT},
+    "ETag": {"description": "Its version, for If-Match.", "schema": TEXT},
     "Location": {"description": "Where the new session is.", "schema": TEXT},
     "X-Session-Id": {"description": "The session whose stream this is.", "schema": TEXT},
     "Retry-After": {"description": "Seconds to wait before the next try.", "schema": COUNT},

@@ -91,7 +91,7 @@ def _as_shown(found: dict[str, Schema]) -> None:
         session["properties"].pop(name, None)
     session["properties"]["messages"] = listed("MessageView")
     session["properties"] |= {
-        "goal": {**TEXT, "description": "The goal as it stands."},
+        "goal": {**TEXT, "description": "The present goal."},
         "updated_at": {**TIME, "description": "When its last event was written."},
         "allowed": {"type": "array", "items": TEXT, "description": "Verbs the caller may use now."},
         "raise_to": {
@@ -230,8 +230,8 @@ PLAIN: Final[Mapping[str, Schema]] = {
             "code": {**TEXT, "description": "For programs; it is never renamed."},
             "field": {**TEXT, "description": "Which part of the request is meant."},
             "session_id": TEXT,
-            "status_now": {**STATUSES, "description": "How the session stands."},
-            "allowed": {"type": "array", "items": TEXT, "description": "The verbs that would be taken now."},
+            "status_now": {**STATUSES, "description": "The state of the session."},
+            "allowed": {"type": "array", "items": TEXT, "description": "The verbs that are allowed now."},
             "raise_to": {"type": "number", "description": "Dollars that a budget must be raised to."},
         },
         "What happened and what to do, and a stable `code` for programs (RFC 9457). Some have more fields.",
@@ -281,7 +281,7 @@ PLAIN: Final[Mapping[str, Schema]] = {
                 "items": TEXT,
                 "description": "Examples of what to ask of it, the plainest first.",
             },
-            "resumable": {"type": "boolean", "description": "Whether another process can go on with its sessions."},
+            "resumable": {"type": "boolean", "description": "Whether another process can continue its sessions."},
             "asks": {"type": "boolean", "description": "Whether it may ask people."},
             "terms": ref("Terms"),
         }
@@ -453,7 +453,7 @@ FRAMES: Final[Mapping[str, Schema]] = {
     ),
     "resumed": fields(
         {"type": {"const": "resumed"}, "ask_id": TEXT, **_OF_SESSION},
-        "The ask was answered; the stream of the answer goes on. The last frame.",
+        "The ask was answered; the stream of the answer continues. The last frame.",
     ),
     "done": fields(
         {
@@ -472,8 +472,8 @@ FRAMES: Final[Mapping[str, Schema]] = {
     ),
     "end": fields(
         {"type": {"const": "end"}, "reason": {"enum": list(get_args(Reason))}},
-        "The stream ends although the turn does not: the server stops, or the caller may not go on. Come back with the "
-        "last id. Its `event:` is `end`.",
+        "The stream ends although the turn does not: the server stops, or the caller may not read on. Come back "
+        "with the last id. Its `event:` is `end`.",
     ),
 }
 """The frames of a chat, by their ``type``."""

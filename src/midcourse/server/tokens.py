@@ -181,7 +181,7 @@ class TokenStore:
         if _NAME.fullmatch(name) is None or name in RESERVED:
             raise InvalidInput(
                 f"{name!r} cannot be a token's name. Use 1 to 64 letters, digits and . _ @ + -, beginning with a "
-                f"letter or digit; {', '.join(sorted(RESERVED))} are taken.",
+                f"letter or digit; {', '.join(sorted(RESERVED))} are reserved.",
                 field="name",
             )
         known: Role = "agent" if session is not None else role_named(role)

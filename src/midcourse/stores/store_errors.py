@@ -18,7 +18,7 @@ def not_found(session_id: SessionId, store: str) -> SessionNotFound:
 
 def session_exists(session_id: SessionId) -> StoreError:
     return StoreError(
-        f"Session '{session_id}' exists already. Give the new one another id, or go on with the one there is.",
+        f"Session '{session_id}' exists already. Give the new one another id, or continue the existing one.",
         code="session_exists",
         session_id=session_id,
     )
@@ -27,11 +27,13 @@ def session_exists(session_id: SessionId) -> StoreError:
 def stale_epoch(session_id: SessionId, held: Epoch, current: int, owner: str | None) -> StaleEpoch:
     """Return the error for a writer that is not, or no longer, the owner."""
     if owner is None:
-        sentence = f"Nobody owns session '{session_id}' (its last epoch is {current}). Take it before writing to it."
+        sentence = (
+            f"Session '{session_id}' has no owner (its last epoch is {current}). Acquire it before writing to it."
+        )
     else:
         sentence = (
             f"Session '{session_id}' is owned by '{owner}' under epoch {current}; this writer holds {held}. "
-            "Nothing was written: stop its calls, the owner goes on."
+            "Nothing was written: stop its calls, the owner continues."
         )
     return StaleEpoch(sentence, session_id=session_id, held=held, epoch=current, owner=owner)
 

@@ -128,7 +128,7 @@ class Metrics:
         )
         self._stopped = Histogram(
             "midcourse_stop_seconds",
-            "From the wish for a stop until nothing of the session ran, calls that were let finish included.",
+            "From the request for a stop until nothing of the session ran, with the calls that were allowed to finish.",
             ["verb", "by"],
             buckets=_QUICK,
             registry=of,
@@ -151,7 +151,7 @@ class Metrics:
         )
         self._delivered = Histogram(
             "midcourse_segment_delivery_seconds",
-            "From a piece of streamed text being journaled until it was handed to somebody who watches.",
+            "From a piece of streamed text being journaled until it reached a watcher.",
             buckets=_QUICK,
             registry=of,
         )
@@ -402,7 +402,7 @@ class StoreGauges(Collector):
             _gauge("midcourse_oldest_ask_seconds", "How long the oldest open question has waited.", oldest),
             _gauge(
                 "midcourse_alarms",
-                "Times in the last day that policies and agents stepped in, or told people of something.",
+                "Times in the last day that policies and agents stepped in, or notified people.",
                 census.alarms,
             ),
             _gauge("midcourse_kill_switches", "Kill switches that stand.", census.kill_switches),
@@ -412,14 +412,14 @@ class StoreGauges(Collector):
                 "Deliveries in the outbox that were tried in vain.",
                 census.webhooks_failing,
             ),
-            _gauge("midcourse_census_timestamp_seconds", "When the store was last looked at.", census.at),
+            _gauge("midcourse_census_timestamp_seconds", "When the store was last read.", census.at),
             _gauge("midcourse_rates_timestamp_seconds", "When the rates were last computed.", self.rated_at),
             _gauge("midcourse_sessions_owned", "Sessions that this process has in memory.", self.owned),
             _gauge("midcourse_streams", "Streams that are open.", self.streams),
             _gauge("midcourse_draining", "1 while this process lets its sessions go.", float(self.draining)),
             _gauge(
                 "midcourse_control_age_seconds",
-                "Seconds since the thread that hears commands looked at the inbox; NaN: it does not live.",
+                "Seconds since the thread that receives commands polled the inbox; NaN: it does not live.",
                 float("nan") if self.control_age is None else self.control_age,
             ),
         )

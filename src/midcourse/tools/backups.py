@@ -112,7 +112,9 @@ class Backups:
         if state.kind != "file":
             return state
         if spent + state.size > self.limit:
-            advice = "A larger one could not be taken back: give files_in a larger backup_limit, or do it by hand."
+            advice = (
+                "The change of a larger one could not be undone: give files_in a larger backup_limit, or do it by hand."
+            )
             raise too_large(f"The backup of '{place.given}'", spent + state.size, self.limit, advice)
         with opened_file(place) as opened, self._locked(fcntl.LOCK_SH):
             digest, size = self._keep(opened, state.size)
@@ -263,8 +265,8 @@ class Backups:
                 continue
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
                 raise MidcourseError(
-                    f"The backups at {folder} are refused: it must be a folder of this user that nobody else may "
-                    f"use. Run 'chmod 700 {folder}' if it is yours, or give files_in another backups folder.",
+                    f"The backups at {folder} are refused: it must be a folder of this user that no other user may "
+                    f"access. Run 'chmod 700 {folder}' if it is yours, or give files_in another backups folder.",
                     code="backups_not_private",
                     path=str(folder),
                 )

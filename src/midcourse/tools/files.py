@@ -324,7 +324,7 @@ def _not_once(path: str, text: str, old: str) -> MidcourseError:
         )
     first, second = (text.count("\n", 0, at) + 1 for at in _first_two(text, old))
     return MidcourseError(
-        f"'{path}' holds that text more than once (lines {first} and {second}). Give more of what stands around it.",
+        f"'{path}' holds that text more than once (lines {first} and {second}). Give more of the text around it.",
         code="text_not_unique",
         path=path,
     )

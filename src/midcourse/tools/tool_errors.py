@@ -49,7 +49,7 @@ def too_large(what: str, size: int, limit: int, advice: str) -> MidcourseError:
 def changed_meanwhile(path: str) -> MidcourseError:
     """Return the error for a file that was changed while the tool was about to write."""
     return MidcourseError(
-        f"'{path}' was changed by somebody else just now, so nothing was done to it. Read it again, then decide.",
+        f"'{path}' was changed by another program just now, so nothing was done to it. Read it again, then decide.",
         code="changed_meanwhile",
         path=path,
     )
@@ -58,7 +58,7 @@ def changed_meanwhile(path: str) -> MidcourseError:
 def changed_since(path: str, found: str) -> MidcourseError:
     """Return the error for an undo that would destroy a later change."""
     return MidcourseError(
-        f"'{path}' cannot be put back: it was changed by somebody else since the call ({found}). "
+        f"'{path}' cannot be put back: it was changed by another program since the call ({found}). "
         "Nothing was touched. Compare it with the backup, and decide by hand.",
         code="changed_since",
         path=path,

@@ -164,7 +164,7 @@ async def _release(worker: Worker, owned: Owned) -> None:
         await worker.store.append(Append(owned.head, epoch=owned.epoch, release=True))
     except MidcourseError as error:  # a command came meanwhile: who sent it has it decided
         if not isinstance(error, StaleEpoch):
-            log.warning("session %s could not be let go: %s", owned.head.id, error)
+            log.warning("session %s could not be released: %s", owned.head.id, error)
 
 
 def _remains(session_id: SessionId, rows: Sequence[Row]) -> tuple[list[Row], Fold, frozenset[str]]:

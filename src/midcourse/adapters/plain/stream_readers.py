@@ -213,7 +213,7 @@ class ResponsesReader(StreamReader):
     def asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
         if request.get("background"):
             raise InvalidInput(
-                "A response in the background goes on when nobody listens, so that a stop would not stop it. "
+                "A response in the background continues when the client is gone, so that a stop would not stop it. "
                 "Leave background=True out: the step itself lasts as long as it takes.",
                 field="background",
             )

@@ -102,7 +102,7 @@ class Checkpoint(_Part):
     )
     on_expiry: Expiry | DefaultAnswer = Field(
         default="fail",
-        description="What happens then: the agent is told, the session is cancelled, or {answer: …} is the answer.",
+        description="The effect: the agent gets an error, the session is cancelled, or {answer: …} is the answer.",
     )
 
 

@@ -111,7 +111,7 @@ def _look(page: YamlPage, node: yaml.Node, place: Place, lines: dict[Place, int]
             below = (*place, name)
             first, lines[below] = lines.get(below), key.start_mark.line + 1
             if first is not None:
-                page.refuse(below, f"'{name}' stands here for the second time; the first is on line {first}.")
+                page.refuse(below, f"'{name}' is here for the second time; the first is on line {first}.")
             _look(page, value, below, lines, depth + 1)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(cast("list[yaml.Node]", node.value)):

@@ -207,7 +207,7 @@ class Prices:
         if not self.unknown:
             return None
         names = ", ".join(sorted(self.unknown))
-        return Notice(file=file, sentence=f"Nobody knows the price of {names}: the cost of these requests is unknown.")
+        return Notice(file=file, sentence=f"The price of {names} is unknown, and so is the cost of these requests.")
 
 
 def backwards(recorder: Recorder, file: str, run_id: str, line: int | None = None) -> Notice | None:

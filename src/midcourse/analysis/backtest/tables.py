@@ -62,7 +62,7 @@ def remarks(backtest: "Backtest") -> list[str]:
         )
     left_out = sum(notice.left_out for notice in backtest.notices)
     if left_out:
-        found.append(f"Left out: {left_out} lines, files or spans, each told of above.")
+        found.append(f"Left out: {left_out} lines, files or spans, each reported above.")
     return found
 
 

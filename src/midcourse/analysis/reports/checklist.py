@@ -122,7 +122,7 @@ def _outlived(report: Report) -> ChecklistItem:
     named = ", ".join(f"{name} ({', '.join(calls)})" for name, calls in list(report.outlived.items())[:_NAMED])
     return _item(
         "no-call-outlives",
-        "No call goes on after its session has stopped",
+        "No call continues after its session has stopped",
         "does not" if report.outlived_count else "holds" if report.interventions else "unknown",
         f"in {report.outlived_count} of {report.sessions:,} sessions{f': {named}' if named else ''}",
         otherwise="Run these tools in a process of their own: run_in='process'.",
@@ -192,11 +192,11 @@ def _answers(report: Report, policy: Policy) -> ChecklistItem:
     found = report.answers
     return _item(
         "answered",
-        f"Somebody answers within {seconds(policy.response_target)}, at least half of the time",
+        f"A person answers within {seconds(policy.response_target)}, at least half of the time",
         _ANSWERS[found.within.verdict],
         f"{percent(found.within.share)} of {found.within.of:,} answers; median {seconds(found.seconds.p50)}; "
         f"{found.open} open",
-        otherwise="Have somebody on duty, or ask less.",
+        otherwise="Have a person on duty, or ask less.",
         unknown=f"Too few to say: {ENOUGH} answers say enough." if found.within.of else "Nothing was answered yet.",
     )
 

@@ -255,7 +255,7 @@ def _loosened(
 def _why_it_stays(stops: Sequence[_Seen]) -> str:
     has_right = any(one.is_right for one in stops)
     none = "no value up to twice that tells the right ones from the wrong ones"
-    return f"{none if has_right else 'a stop is never proposed away'}. If such runs are to go on, save a higher one."
+    return f"{none if has_right else 'a stop is never proposed away'}. If such runs should continue, save a higher one."
 
 
 def _better(

@@ -41,7 +41,7 @@ METHOD: Final = (
     f"Interrupted: {INTERRUPTED}",
     f"Completed: {COMPLETED}",
     f"Stepped in: {STEPPED_IN}",
-    f"Only told: {ONLY_TOLD}",
+    f"Notices only: {ONLY_TOLD}",
     "Classes are those that were declared; else the one that its policy took it for, by its agent's earlier runs and "
     "the time it worked. Without five earlier runs it is long.",
     "Intervals are exact (Clopper and Pearson), 95 %. Too few to say: the interval holds an edge of the target, and "
@@ -59,8 +59,8 @@ METHOD: Final = (
     f"Consistent: {CONSISTENT}",
     f"Completed after a stop: {AFTER_STOP}",
     f"Return: {ROI}",
-    "Money: requests that a stop tore, by the price of what was made in their place. ~ marks a price that nobody "
-    "knows: the policy's default.",
+    "Money: requests that a stop interrupted, by the price of what was made in their place. ~ marks an unknown "
+    "price: the policy's default.",
 )
 
 

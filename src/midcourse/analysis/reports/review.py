@@ -88,9 +88,7 @@ async def proposal(store: Store, name: str) -> Proposal:
 
 def no_proposal(name: str) -> InvalidInput:
     """Return the error for an unknown proposal."""
-    return InvalidInput(
-        f"There is no proposal '{name[:100]}'. Look at the list of proposals again.", code="proposal_not_found"
-    )
+    return InvalidInput(f"There is no proposal '{name[:100]}'. List the proposals again.", code="proposal_not_found")
 
 
 async def accept(store: Store, name: str, *, by: str, why: str, now: float) -> Proposal:

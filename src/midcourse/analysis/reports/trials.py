@@ -174,7 +174,7 @@ def _enough(found: Backtest, *, is_enough: bool) -> str:
     score = found.scores.all
     runs = "run" if score.runs == 1 else "runs"
     counted = f"{score.runs:,} recorded {runs}: {score.failures:,} failed, {score.successes:,} succeeded"
-    unknown = f", of {score.unknown:,} nobody can say" if score.unknown else ""
+    unknown = f", {score.unknown:,} unknown" if score.unknown else ""
     if is_enough:
         return f"{counted}{unknown}."
     return f"Too few to say. {counted}{unknown}; at least {LEAST} of each are needed."

@@ -213,7 +213,7 @@ class HttpConnection:
 
     def _unreachable(self, error: Exception) -> ServerUnreachable:
         return ServerUnreachable(
-            f"Nobody answers at {self.url} ({_why(error)}). Start the server there with 'midcourse serve', or check "
+            f"No server answers at {self.url} ({_why(error)}). Start the server there with 'midcourse serve', or check "
             "the address.",
             url=self.url,
         )

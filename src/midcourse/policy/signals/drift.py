@@ -265,7 +265,7 @@ class Drift:
         if self._goal is None:
             return "no goal is known in words"
         if self._scale is None:
-            return f"nobody has calibrated the encoder '{self._encoder.name}'. Calibrate it on runs of your own"
+            return f"the encoder '{self._encoder.name}' is not calibrated. Calibrate it on runs of your own"
         return "" if self._cosines else f"there are fewer than {ENOUGH} actions with words"
 
     @property

@@ -382,7 +382,7 @@ class Measures:
         if not self._hypothesis.text:
             missing.append(Unseen("hypothesis", "the agent has stated none"))
         elif "hypothesis" not in values:
-            missing.append(Unseen("hypothesis", "nobody knows since when it stands: the record had no clock"))
+            missing.append(Unseen("hypothesis", "its age is unknown: the record had no clock"))
         if self.calls_left is None:
             missing.append(Unseen("calls_left", _why_no_estimate(self.history)))
         elif not self.budget:

@@ -444,7 +444,7 @@ def _decoded(content: bytes) -> RiskModel:
         raise ValueError(f"its version is {model.version}, this one reads {VERSION}")
     unknown = {name for domain in model.domains.values() for name in domain.weights} - set(FEATURES)
     if unknown:
-        raise ValueError(f"nobody here knows the fact {min(unknown)!r}")
+        raise ValueError(f"the fact {min(unknown)!r} is unknown here")
     if not model.domains or not all(domain.alarms for domain in model.domains.values()):
         raise ValueError("it has no domain, or a domain without an alarm")
     return model

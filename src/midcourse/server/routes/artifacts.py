@@ -23,7 +23,7 @@ router = APIRouter(tags=["inbox"])
 async def list_artifacts(
     caller: Watcher,
     session: Annotated[str | None, Query(min_length=1, max_length=300, description="Those of one session.")] = None,
-    due: Annotated[bool, Query(description="Those alone that somebody should look at by now.")] = False,
+    due: Annotated[bool, Query(description="Only those that are due for review by now.")] = False,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
     tenant: TenantQuery = None,
 ) -> Response:

@@ -139,5 +139,5 @@ def _person(caller: Caller, name: str, field: str) -> str:
     """
     found = caller.person(check_name(name, field))
     if caller.tenant is not None and tenant_of(found) != caller.tenant:
-        raise InvalidInput(f"'{name}' is not of this tenant: what stands before '{MARK}' names it.", field=field)
+        raise InvalidInput(f"'{name}' is not of this tenant: the part before '{MARK}' names it.", field=field)
     return found

@@ -52,7 +52,7 @@ async def list_interventions(
     ] = None,
     agent: Annotated[str | None, Query(max_length=200, description="Those of one agent.")] = None,
     label: Annotated[
-        LabelFilter | None, Query(description="Those that were labelled so; `none`: those that nobody has.")
+        LabelFilter | None, Query(description="Those that were labelled so; `none`: those without a label.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
     tenant: TenantQuery = None,

@@ -236,7 +236,7 @@ async def get_events(
     after: EventPosition = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="For a page; a stream sends all.")] = 100,
     deltas: Annotated[bool, Query(description="For a stream: previews of streamed text too.")] = False,
-    follow: Annotated[bool, Query(description="For a stream: go on after the end of a turn.")] = True,
+    follow: Annotated[bool, Query(description="For a stream: continue after the end of a turn.")] = True,
 ) -> Response:
     """Get every event once, in order: a page of JSON, or (`Accept: text/event-stream`) a stream as they become durable.
 

@@ -65,9 +65,9 @@ def compact(path: Path, *, patience: float = _PATIENCE) -> Compacted:
             patiently(lambda: _truncate(connection), path, patience)
         except StoreUnavailable as error:
             raise StoreUnavailable(
-                f"{path} was written anew, and its log could not be emptied for {patience:g} s: somebody reads it all "
-                f"the time{_readers(connection)}. What was erased may still lie in the log. End that program, or try "
-                "again.",
+                f"{path} was written anew, and its log could not be emptied for {patience:g} s: another program "
+                f"reads it all the time{_readers(connection)}. What was erased may still be in the log. End that "
+                "program, or try again.",
                 code="store_busy",
                 path=str(path),
             ) from error
