@@ -193,7 +193,7 @@ class Redirected(MidcourseError):
         self.level = level
         self.partial = partial
         self.truth = truth
-        """What is known of the closed call: undone, no effect, may have happened."""
+        """The known outcome of the closed call: undone, no effect, may have happened."""
 
 
 class AskExpired(MidcourseError):

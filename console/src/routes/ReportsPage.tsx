@@ -160,7 +160,7 @@ function said(row: SignalRow): JSX.Element | null {
 function Kinds({ rows, words }: { rows: KindRow[]; words: string }): JSX.Element {
   if (!rows.length) return <section aria-labelledby="kinds"><h2 id="kinds">Time and cost of interventions</h2><p class="sub">There were no interventions.</p></section>;
   return (
-    <Table id="kinds" name="Time and cost of interventions" words={words} heads={["Kind", ">Count", "By whom", ">Until stopped", ">Stood still", ">Recovery", ">Resolution p50", ">p99", ">Money", ">KB saved", ">Quality", ">Plan since", ">Expected: avoided / cost", ">Actual cost"]}>
+    <Table id="kinds" name="Time and cost of interventions" words={words} heads={["Kind", ">Count", "By whom", ">Until stopped", ">Stopped for", ">Recovery", ">Resolution p50", ">p99", ">Money", ">KB saved", ">Quality", ">Plan since", ">Expected: avoided / cost", ">Actual cost"]}>
       {rows.map((row) => (
         <tr key={row.kind}><th scope="row">{row.kind.replaceAll("_", " ")}</th><td class="r">{row.count.toLocaleString("en")}</td><td>{byWhom(row.by)}</td>
           <td class="r">{seconds(row.save.p50)}</td><td class="r">{seconds(row.wait.p50)}</td><td class="r">{seconds(row.recovery.p50)}</td><td class="r">{seconds(row.resolution.p50)}</td><td class="r">{seconds(row.resolution.p99)}</td>

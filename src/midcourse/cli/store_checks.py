@@ -194,7 +194,10 @@ async def _operations(store: Store) -> AsyncGenerator[Check]:
     if standing:
         scopes = [f"{one.id} over {one.scope.kind} {one.scope.value}".rstrip() for one in standing]
         yield Check(
-            "kill switch", "warn", f"stands: {_some(scopes)}", "What starts there is halted. midcourse kill-switch list"
+            "kill switch",
+            "warn",
+            f"in force: {_some(scopes)}",
+            "What starts there is halted. midcourse kill-switch list",
         )
     outbox = Outbox(store)
     views = [webhook_view(one, await outbox.deliveries(one.id)) for one in await outbox.webhooks()]

@@ -76,7 +76,7 @@ StopGrace = Annotated[
 
 
 class Verb(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """How people and programs send a command: where, an example, and its refusals.
+    """The ways to send a command: where, an example, and its refusals.
 
     ``chosen`` are fields that have a default in Python and in the store, and that people must choose: HTTP and the
     command line require them. ``is_stop``: its caller may wait for the gate to shut or for everything to end.

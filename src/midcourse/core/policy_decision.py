@@ -5,7 +5,7 @@ from typing import Final, Literal
 import msgspec
 
 Stage = Literal["warn", "explain", "intervene", "pause", "stop"]
-"""How far a signal is. ``explain`` only asks for the plan.
+"""The stage that a signal has reached. ``explain`` only asks for the plan.
 
 ``pause`` is what people asked for: a milestone, or a hypothesis without which the agent may not act. No restraint holds
 it back.

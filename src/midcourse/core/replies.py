@@ -9,13 +9,13 @@ from midcourse.core.events import ReceiptLine, StepKind
 from midcourse.core.ids import MessageId, PauseId, Position, SessionId, StepId
 
 Durability = Literal["nothing", "process", "power"]
-"""What an acknowledged write survives: the store's own end, the process being killed, the power failing."""
+"""The events that an acknowledged write survives: the store's own end, a killed process, a power failure."""
 
 Level = Literal["accepted", "decided", "stopping", "stopped"]
 """The known progress: the command is durable; it was decided; the gate is shut; nothing runs."""
 
 Counted = Literal["", "approved", "refused"]
-"""How an answer to a request for approval counted: anything but a yes refuses."""
+"""The effect of an answer to a request for approval: anything but a yes refuses."""
 
 
 class RunningCall(msgspec.Struct, frozen=True):

@@ -97,7 +97,7 @@ def retry_after(error: BaseException, now: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often, when and after which errors something is tried again.
+    """The rule for retries: how often, when and after which errors.
 
     There are ``attempts`` in all, the first one included. The first wait is ``first_wait`` seconds, each later one
     ``factor`` times as long, up to ``max_wait``; chance shortens each by up to the share ``jitter``. A ``Retry-After``

@@ -504,7 +504,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
     @property
     def undo_choice(self) -> UndoChoice:
-        """What the present cancel or undo rolls back."""
+        """The effects that the present cancel or undo rolls back."""
         if self.cancel is not None:
             return self.cancel.undo
         return "none" if self.undo is None else "all"

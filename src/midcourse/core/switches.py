@@ -133,7 +133,7 @@ class SwitchReport(msgspec.Struct, gc=False, frozen=True):
         words += [f"{number} not reachable" for number in [self.count("not_reachable")] if number]
         if not self.sessions:
             words = ["no session is in its scope now"]
-        stands = "stands" if self.switch.stands else "is lifted"
+        stands = "is on" if self.switch.stands else "is lifted"
         if not self.switch.stands and self.sessions:
             many = "1 session stays" if len(self.sessions) == 1 else f"{len(self.sessions)} sessions stay"
             words = [f"{many} halted"]

@@ -2,7 +2,7 @@
 
 Rules, all of them here:
 
-* An ask belongs to the person who began its session, until it is taken or given away.
+* An ask belongs to the person who began its session, until another person takes it or it is given away.
 * During a hand-over the substitute owns a person's asks; an ask that the person takes later stays theirs.
 * It is to be answered by its deadline, or within the policy's response target, whichever is sooner.
 * At half of the target its owner is reminded, at the target it is escalated: once each, and never both at once.

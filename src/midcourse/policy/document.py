@@ -28,7 +28,7 @@ class Part(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class DurationRule(Part):
-    """How long a turn works; paused and waiting time is not counted."""
+    """The working time of a turn; paused and waiting time is not counted."""
 
     warn: Span | None = Span(600)
     explain: Span | None = Span(1200)
@@ -105,14 +105,14 @@ class HypothesisRule(Part):
 
 
 class ScopeRule(Part):
-    """How far the work has spread: domains touched compared with the first ones, and actions in a new domain."""
+    """The spread of the work: domains touched compared with the first ones, and actions in a new domain."""
 
     expansion: Amount | None = 2.0
     new_domain: Count | None = 5
 
 
 class LoopRule(Part):
-    """The same call again with no progress reported. A call that differs in one argument counts ``1/alike``."""
+    """A repeated call with no progress reported. A call that differs in one argument counts ``1/alike``."""
 
     warn: Amount | None = 3.0
     intervene: Amount | None = 5.0
@@ -197,7 +197,7 @@ class Restraint(Part):
 
 
 class ClassRule(Part):
-    """How a task class is handled, and its targets."""
+    """The handling of a task class, and its targets."""
 
     automatic: Automatic = "yes"
     strategy: Strategy = "checkpoint"

@@ -35,7 +35,7 @@ SIGNALS: Final[Mapping[str, str]] = {
 
 
 class Latch(msgspec.Struct, gc=False, frozen=True):
-    """How often a signal has led to a stage: ``told`` people, ``done`` something."""
+    """The effects of a signal's stage so far: ``told`` people, ``done`` something."""
 
     told: int = 0
     done: int = 0
@@ -61,7 +61,7 @@ class Observed(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     """The signals that notified people in this turn and have clearly gone back since: they count anew."""
     plan_asked_at: int | None = None
     occasions: int = 0
-    """How often a policy has interrupted this session; a pause after it explained its plan is no other occasion."""
+    """The interruptions of this session by policies; a pause after it explained its plan is no other one."""
     is_held: bool = False
     """True if it may not act before it has stated its hypothesis, and was asked for that."""
     is_explaining: bool = False

@@ -1,4 +1,4 @@
-"""How much a session is journaled: the size of its segments, and the distance of its snapshots. Pure."""
+"""The detail of a session's journal: the size of its segments, and the distance of its snapshots. Pure."""
 
 from typing import Final
 

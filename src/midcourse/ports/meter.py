@@ -31,7 +31,7 @@ class Meter(Protocol):
         ...
 
     def taking(self, session: Session, seconds: float) -> None:
-        """Note that a working session is taken over, and how long it took to read it. Its first event comes next."""
+        """Note that a working session was acquired, and how long it took to read it. Its first event comes next."""
         ...
 
     def left(self, session_id: SessionId) -> None:

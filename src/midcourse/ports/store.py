@@ -213,7 +213,7 @@ class Store(Protocol):
 
     @property
     def durability(self) -> Durability:
-        """What an acknowledged write survives, as verified when the store was opened."""
+        """The events that an acknowledged write survives, as verified when the store was opened."""
         ...
 
     @property

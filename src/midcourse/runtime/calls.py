@@ -117,7 +117,7 @@ class CallInFlight:
 
 @dataclass(slots=True, eq=False)
 class CallEnd:
-    """How an attempt ended: stopped, by an error, by an interrupt, or with a result.
+    """The end of an attempt: stopped, by an error, by an interrupt, or with a result.
 
     ``returned``: its function did, even if the result could not be used.
     """
@@ -169,7 +169,7 @@ class CurrentCall:
 
     @property
     def way(self) -> Continues:
-        """How this call continues ``prefix``, as the earlier attempt reported."""
+        """The way this call continues ``prefix``, as the earlier attempt reported."""
         return "" if self.live is None else self.live.way
 
     def continue_at(self, offset: int) -> None:

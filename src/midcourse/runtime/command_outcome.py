@@ -8,7 +8,7 @@ from midcourse.errors import Damaged, InvalidInput, MidcourseError, Refused
 
 
 class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an inbox row was decided. It is in the row, for the sender."""
+    """The decision about an inbox row. It is in the row, for the sender."""
 
     code: str = "ok"
     message: str = ""

@@ -510,7 +510,7 @@ class Run:
         under_way = self.under_way
         if under_way:
             raise MisusedRun(
-                f"run.checkpoint while {', '.join(sorted(under_way))} is under way: it is taken between steps.",
+                f"run.checkpoint while {', '.join(sorted(under_way))} is under way: call it between steps.",
                 code="steps_in_flight",
             )
         encoded = encode(self.state, what="run.state")

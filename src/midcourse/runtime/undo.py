@@ -42,7 +42,7 @@ FIRST_PAUSE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class UserCodeOutcome:
-    """How a piece of user code ended: with a value, an error, or (``lost``) unknown."""
+    """The end of a piece of user code: with a value, an error, or (``lost``) unknown."""
 
     value: object = None
     error: str = ""

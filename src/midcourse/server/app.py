@@ -80,7 +80,7 @@ class CallerLimits:
     streams: int = 4000
     """Streams in all."""
     head_seconds: float = HEAD_SECONDS
-    """How long a request's head may take to arrive, where ``midcourse serve`` listens; its body three times that."""
+    """The longest time for a request's head to arrive, where ``midcourse serve`` listens; its body three times that."""
     waiting: int = MOST_WAITING
     """Connections on which no request is under way, where ``midcourse serve`` listens."""
 

@@ -12,11 +12,11 @@ from midcourse.runtime.control import Control
 SHELF: Final = "readiness"
 """The shelf for the test write."""
 SECONDS: Final = 2.0
-"""How long a store may take to be written to and read."""
+"""The longest time for a store to be written to and read."""
 HOLDS: Final = 2.0
 """Seconds for which a result is reused: a caller, who needs no token, must not keep a disk busy."""
 HOLDS_BAD: Final = 0.25
-"""The same for a failure."""
+"""The time that a failure is reused."""
 ASKED_WITHIN: Final = 60.0
 """Seconds after which nothing is believed to ask any more where to send requests."""
 OK: Final = "ok"
@@ -48,7 +48,7 @@ class Health:
         return self._asked_at is not None and clock.monotonic() - self._asked_at <= ASKED_WITHIN
 
     async def readiness(self, control: Control | None, *, is_leaving: bool = False) -> Readiness:
-        """How it stands now. Tells no path, no address and no words of an error: it is told to everybody."""
+        """Return the present state. It names no path, no address and no text of an error: it is public."""
         if control is None:
             return Readiness({"server": "has not started, or has ended"})
         worker = control.worker

@@ -40,7 +40,7 @@ async def hosted(
     grace: float = 10.0,
     meter: Meter = UNMETERED,
 ) -> AsyncGenerator[Control]:
-    """Controls over a store whose agents run in a thread of their own. At the end each session is let go."""
+    """Yield controls over a store whose agents run in a thread of their own. At the end each session is released."""
     chosen = settings or Settings()
 
     def opening() -> Coroutine[Any, Any, Control]:
@@ -72,7 +72,7 @@ async def drained(control: Control, grace: float) -> None:
 
 
 class _Host:
-    """The thread. What it tells goes through the loop of whoever made it."""
+    """The thread. Its messages go through the loop of its maker."""
 
     def __init__(self, opening: Callable[[], Coroutine[Any, Any, Control]], grace: float, *, patience: float) -> None:
         self._opening = opening

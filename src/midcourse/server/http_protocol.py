@@ -17,7 +17,7 @@ HEAD_SECONDS: Final = 10.0
 HEAD_BYTES: Final = 64 * 1024
 HEAD_LINES: Final = 100
 STALLED_SECONDS: Final = 90.0
-"""How long a client may stop reading the answer."""
+"""The longest time that a client may stop reading the answer."""
 
 _TOO_LARGE: Final = "HTTP/1.1 431 Request Header Fields Too Large"
 _TOO_SLOW: Final = "HTTP/1.1 408 Request Timeout"

@@ -19,10 +19,10 @@ from midcourse.server.tokens import Principal
 BODY_LIMIT: Final = 2 * 1024 * 1024
 """The most bytes of a request body."""
 BODY_SECONDS: Final = 30.0
-"""How long a request body may take to arrive."""
+"""The longest time for a request body to arrive."""
 LINGER_BYTES: Final = 16 * 1024 * 1024
 LINGER_SECONDS: Final = 2.0
-"""How long a refused body is still read and dropped: a client that is cut off while writing may miss the answer."""
+"""The time that a refused body is still read and dropped: a client cut off while writing may miss the answer."""
 
 _CLOSE: Final = {"Connection": "close"}
 

@@ -106,11 +106,11 @@ class NewSession(Body):
     agent: Name
     """One of /agents."""
     goal: Reason = ""
-    """What the agent should do."""
+    """The task of the agent."""
     session_id: NewSessionName | None = None
     """An id of your own; left out, one is made."""
     task_class: TaskClass | None = None
-    """How long such a task takes; left out, the agent's own."""
+    """The length of such a task; left out, the agent's own."""
     budget: Money | None = None
     """Dollars the session may cost; left out, the agent's own."""
     labels: Annotated[tuple[SessionLabel, ...], Field(max_length=MOST_LABELS, strict=False)] = ()

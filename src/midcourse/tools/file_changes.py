@@ -36,7 +36,7 @@ class Changes:
         pieces: Sequence[ChangedPlace] = (),
         moved: Rename | None = None,
     ) -> Generator[str]:
-        """Record the change made in this block, before it is made. If the block fails, the change is taken back."""
+        """Record the change made in this block, before it is made. If the block fails, the change is undone."""
         temp = temp_name(SystemClock().fresh_id())
         changed = [piece.path for piece in pieces] + ([moved.destination] if moved else [])
         record = CallRecord(

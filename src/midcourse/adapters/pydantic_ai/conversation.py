@@ -42,7 +42,7 @@ class MessageHistory(SavedHistory[ModelMessage]):
         return replace(response, parts=parts)
 
     def taken_in(self, response: ModelResponse) -> ModelResponse:
-        """Return the same response; its calls' ids are taken from now on, and their names known."""
+        """Return the same response; from now on its calls' ids are in use, and their names known."""
         self.names = {part.tool_call_id: part.tool_name for part in _calls(response)}
         self._ids.take(self.names)
         return response

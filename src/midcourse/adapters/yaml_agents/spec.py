@@ -50,7 +50,7 @@ class Model(_Part):
 
 
 class RetrySettings(_Part):
-    """How often a call is made that fails temporarily, and how long the waits in between are."""
+    """The retries of a call that fails temporarily, and the waits in between."""
 
     attempts: int = Field(default=MODEL_RETRY.attempts, ge=1, le=MOST_ATTEMPTS, description="In all; 1: no retry.")
     first_wait: float = Field(default=MODEL_RETRY.first_wait, ge=0, description="Seconds.")
@@ -107,7 +107,7 @@ class Checkpoint(_Part):
 
 
 class InterruptSettings(_Part):
-    """Whether the agent asks people. Their own controls work in any case."""
+    """Switches the agent's asks on or off. People's own controls work in any case."""
 
     enabled: bool = True
     checkpoint: Checkpoint = Checkpoint()
@@ -120,7 +120,7 @@ class Budget(_Part):
 
 
 class Settings(_Part):
-    """How the model is asked."""
+    """The settings of the model's requests."""
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, gt=0)
@@ -139,7 +139,7 @@ class Limits(_Part):
 
 
 class Spec(_Part):
-    """What the agent is made of."""
+    """The parts of the agent."""
 
     type: Literal["chat_model_agent"]
     model: str | Model | None = Field(

@@ -79,7 +79,7 @@ class Recorder:
         self.cost: float | None = None
         self.has_tokens = False
         self.backwards = 0
-        """How often the clock went back."""
+        """The number of times the clock went back."""
         self._last: float | None = None
         self._rests = False
 

@@ -48,7 +48,7 @@ TARGET: Final = 0.10
 MARKS: Final = (0.02, 0.05, 0.08, 0.10, 0.13, 0.16, 0.19, 0.22, 0.24, 0.27, 0.30, 0.40)
 """Shares of false stops for which a model knows its alarm."""
 REPEATS: Final = 4
-"""How often runs are assigned to folds anew for the reported figures."""
+"""The number of assignments of runs to folds for the reported figures."""
 BOOTSTRAPS: Final = 400
 
 Progress: TypeAlias = Callable[[str], None]

@@ -19,7 +19,7 @@ from midcourse.policy.document import Classes
 Kind = Literal["notify", "ask_plan", "ask", "pause", "stop", "redirect", "cancel", "halt"]
 """The kind of intervention; ``notify`` informed people and did not interrupt the agent."""
 Outcome = Literal["completed", "failed", "cancelled", ""]
-"""How a session ended; empty: not yet."""
+"""The end of a session; empty: not yet."""
 STOPS: Final = frozenset[Kind]({"ask", "pause", "stop", "cancel", "halt"})
 """The kinds after which nothing runs. A redirect and the question for its plan change the course of a running agent."""
 

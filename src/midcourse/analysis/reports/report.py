@@ -65,7 +65,7 @@ METHOD: Final = (
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True):
-    """How long something took, in seconds: the middle value, and the one that 99 % stay below."""
+    """Times in seconds: the middle value, and the one that 99 % stay below."""
 
     count: int
     p50: float | None = None
@@ -88,7 +88,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Durations(msgspec.Struct, frozen=True, kw_only=True):
-    """How long runs worked. ``range``: that of their class; its end is None if open; None: it has no range.
+    """The working times of runs. ``range``: that of their class; its end is None if open; None: it has no range.
 
     ``inside``: of those that declared their class. ``verdict``: of the middle one against the range.
     """
@@ -117,7 +117,7 @@ class Estimates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recoveries(msgspec.Struct, frozen=True, kw_only=True):
-    """How often sessions continued after a stop, and after a loss of their process. ``open``: not known yet."""
+    """The sessions that continued after a stop, and after a loss of their process. ``open``: not known yet."""
 
     all: Proportion
     after_stop: Proportion
@@ -126,7 +126,7 @@ class Recoveries(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Consistency(msgspec.Struct, frozen=True, kw_only=True):
-    """How many journals fold to the state that the store has of them. ``flaws``: the reasons of some that do not."""
+    """The journals that fold to the state that the store has of them. ``flaws``: the reasons of some that do not."""
 
     sessions: Proportion
     flaws: Mapping[str, str]
@@ -169,7 +169,7 @@ class SignalRow(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     interventions: int
     notices: int
-    """How often it only notified people."""
+    """The number of mere notices to people."""
     warnings_right: int
     warnings_wrong: int
     """The wrong ones among the notices that were only meant as warnings: in no rate."""
@@ -202,7 +202,7 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
     response: Times
     save: Times
     waited: Times
-    """The same times for stops that let a call finish."""
+    """These times for stops that let a call finish."""
     wait: Times
     recovery: Times
     resolution: Times
@@ -213,7 +213,7 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
     quality: float | None
     quality_of: int
     progress: float | None
-    """How much more of their plan was done at the end of the turn than when it was interrupted, on average."""
+    """The growth of the plan's done share from the interruption to the end of the turn, on average."""
     expected_avoided: float | None
     expected_cost: float | None
     cost: float | None
@@ -222,7 +222,7 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """How soon people answered: ``seconds`` to the answer; ``within`` the response target of its policy."""
+    """The answers of people: ``seconds`` to the answer; ``within`` the response target of its policy."""
 
     asked: int
     open: int
@@ -264,7 +264,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     by: Mapping[Stopper, int]
     """Who stepped in, how often."""
     notices: int
-    """How often people were notified without an intervention."""
+    """The number of notices to people without an intervention."""
     labelled: Proportion
     """Of the automatic interventions that people called right or wrong, the right ones."""
     warnings: Proportion
@@ -299,5 +299,5 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     alerts: tuple[Alert, ...]
     notes: tuple[str, ...] = ()
     meanings: Mapping[str, str] = msgspec.field(default_factory=lambda: dict(MEANINGS))
-    """What each figure counts, in a sentence to show beside it."""
+    """A sentence on what each figure counts, to show beside it."""
     method: tuple[str, ...] = METHOD

@@ -23,7 +23,7 @@ COMMAND: Final = (sys.executable, "-m", "midcourse.analysis.reports.trial_proces
 SECONDS: Final = 60.0
 """After which it is given up."""
 _LOWER: Final = 10
-"""How much lower its priority is."""
+"""The number by which its priority is lower."""
 _TOLD: Final = 50
 """Lines about each part."""
 _LONGEST: Final = 64 * 1024 * 1024

@@ -60,7 +60,7 @@ class TriedPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rail(msgspec.Struct, frozen=True, kw_only=True):
-    """How high a signal rose in each run, lowest first: at most 200 of failing and as many of other runs."""
+    """The height of a signal in each run, lowest first: at most 200 of failing and as many of other runs."""
 
     signal: str
     failed: tuple[float, ...]

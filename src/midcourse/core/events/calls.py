@@ -12,7 +12,7 @@ from midcourse.core.ids import AskId, StepId
 
 StepKind = Literal["tool", "model", "child"]
 Continues = Literal["", "prefix", "quote"]
-"""How a cut text is continued: from its own end, or by a request that quotes it. Empty: the answer begins again."""
+"""The way a cut text is continued: from its own end, or by a request that quotes it. Empty: it begins again."""
 
 
 class Observation(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):

@@ -6,7 +6,7 @@ from midcourse.core.events.event import Event
 from midcourse.core.ids import MessageId
 
 Level = Literal["step", "goal", "clarify"]
-"""How a person changes a course: one more instruction, another goal, an explanation."""
+"""A person's change of the course: one more instruction, another goal, an explanation."""
 MessageLevel = Literal[Level, "event"]
 """The level of a message to a session: a person's, or an event outside."""
 

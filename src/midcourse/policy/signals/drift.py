@@ -148,8 +148,8 @@ class Drift:
     """The drift of one run: it gets the goal and the actions one by one, and keeps only the last few.
 
     An action costs one encoding and a mean over the window. With ``lasting`` 1, an excursion counts at once. ``scale``
-    is one of ``calibrate``; without it, one that comes with the package is taken for the goal's language and
-    ``domain``. ``calibrated_for`` says which, ``doubt`` what is wrong with it, ``why_none`` why there is no value.
+    is one of ``calibrate``; without it, one of the package is used for the goal's language and ``domain``.
+    ``calibrated_for`` says which, ``doubt`` what is wrong with it, ``why_none`` why there is no value.
 
     Raises:
         InvalidInput: a window of no action, or numpy is not there (``drift_not_installed``).
@@ -270,7 +270,7 @@ class Drift:
 
     @property
     def arithmetic(self) -> str:
-        """How the value was computed, such as ``cosine 0.07; on the goal 0.42, on another 0.02 (latin/code)``."""
+        """The computation of the value, such as ``cosine 0.07; on the goal 0.42, on another 0.02 (latin/code)``."""
         closeness = self.closeness
         if self._scale is None or closeness is None:
             return ""

@@ -108,7 +108,7 @@ class Measures:
         self._policy = policy
         self.values: dict[str, float] = {}
         self.dropped = 0
-        """How often a signal lost its value."""
+        """The number of times that a signal lost its value."""
         self.budget = budget
         self.history = history
         self.artifacts = MadeArtifacts()

@@ -306,7 +306,7 @@ class Facts:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """What the record does not hold: of tokens, cost, clock and goal."""
+        """The parts missing in the record: of tokens, cost, clock and goal."""
         seen = (self._priced, self.has_cost, self.has_clock, self.has_goal)
         return tuple(what for what, is_seen in zip(MEASURED, seen, strict=True) if not is_seen)
 

@@ -48,7 +48,7 @@ class DatabaseStore(ABC):
     @property
     @abstractmethod
     def durability(self) -> Durability:
-        """What an acknowledged write survives."""
+        """The events that an acknowledged write survives."""
 
     @property
     @abstractmethod

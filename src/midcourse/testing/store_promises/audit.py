@@ -264,7 +264,7 @@ class AuditPromises(StoreGiven):
         assert [one.entry.action for one in await read_audit(store)] == [PRUNE] * 3
 
     async def test_a_removal_by_hand_is_noticed_after_a_trim_too(self, store: Store, damage: Damage) -> None:
-        """What is left is as safe as it was."""
+        """The rest is as safe as before."""
         epoch = await owned(store)
         await store.append(Append(head(), epoch=epoch, audit=[entry("one", at=1.0), entry("two", at=5.0)]))
         await store.trim_audit(2.0, TELLING)

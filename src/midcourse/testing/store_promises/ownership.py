@@ -177,7 +177,7 @@ class OwnershipPromises(StoreGiven):
         assert await _unattended(peer) == {OTHER}
 
     async def test_a_sweep_says_where_a_command_waits(self, store: Store) -> None:
-        """What a sweep finds is ``pending`` exactly if a command is undecided, whatever else it was found for."""
+        """A found session is ``pending`` exactly if a command is undecided, for any other reason it was found for."""
         await started(store)
         await started(store, OTHER, wake_at=1.0)
         await store.put(OTHER, CommandId("cmd_1"), b"", 1.0)

@@ -127,7 +127,7 @@ def recording_of(
 
 
 class _End:
-    """How a session ended, as far as it is known."""
+    """The end of a session, as far as it is known."""
 
     def __init__(self) -> None:
         self._ended: Outcome = "unknown"
