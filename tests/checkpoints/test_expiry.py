@@ -299,7 +299,7 @@ async def test_an_interrupt_of_the_agent_expires_and_is_asked_again_on_a_resume(
     clock.skipped = LONG + 1
     async with opened(place, made, clock=clock) as mc:
         session = await mc.get("s")
-        with pytest.raises(midcourse.SessionEnded, match=r"Nobody answered 'Go\?'"):
+        with pytest.raises(midcourse.SessionEnded, match=r"'Go\?' was not answered"):
             await session.result()
         await session.resume()
         assert (await session.next_ask()).id == "ask_2"

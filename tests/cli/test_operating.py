@@ -260,7 +260,7 @@ def test_a_switch_over_a_name_that_is_known_says_nothing_of_it(midcourse: Comman
 def test_who_hands_over_to_a_name_that_nobody_has_had_is_warned(midcourse: Command) -> None:
     made = shown(midcourse, "inbox", "hand-over", "bbo")
     assert (made["to"], made["warning"]) == ("bbo", "No person called 'bbo' has acted here so far.")
-    assert "Nobody called 'bob'" in midcourse("inbox", "hand-over", "bob").out
+    assert "No person called 'bob'" in midcourse("inbox", "hand-over", "bob").out
     assert shown(midcourse, "inbox", "hand-over", "ada")["warning"] == ""  # she began a session
     midcourse("inbox", "take", "sess_purge", "--for", "bob")
     assert shown(midcourse, "inbox", "hand-over", "bob")["warning"] == ""

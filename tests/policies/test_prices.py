@@ -92,7 +92,7 @@ def test_prices_that_are_none_are_told(prices: Any, sentence: str) -> None:
 
 def test_a_price_list_that_is_too_large_is_called_that(tmp_path: Path) -> None:
     (tmp_path / "big.yaml").write_text("# " + "x" * 200_000)
-    with pytest.raises(InvalidInput, match=r"which no price list has\. No price was taken\."):
+    with pytest.raises(InvalidInput, match=r"which no price list has\. No price was read\."):
         read_prices(tmp_path / "big.yaml")
 
 

@@ -129,7 +129,7 @@ async def test_what_was_decided_before_a_switch_came_is_no_refusal(verb: str, pl
         after = types([one for one in await history(session) if one.position > before])
         assert (after[0], after[-1]) == ("session.halt_lifted", "session.halted")
         before = (await session.state()).position
-        with pytest.raises(Refused, match="stands over") as refused:
+        with pytest.raises(Refused, match="is in force over") as refused:
             await session.lift()
         assert refused.value.code == "kill_switch_stands"
         assert (await session.state()).position == before
