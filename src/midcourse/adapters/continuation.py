@@ -77,7 +77,7 @@ def prefixed_chat(request: Mapping[str, Any], said: str, url: str) -> dict[str, 
     """Return the request of a Chat Completions server with the beginning of its answer."""
     if _is_flagged(url):
         return _with(request, "messages", {"role": "assistant", "content": said, "prefix": True})
-    # llama.cpp and vLLM; who knows neither goes on all the same, or objects.
+    # llama.cpp and vLLM; a server that knows neither continues all the same, or objects.
     flags = {"continue_final_message": True, "add_generation_prompt": False}
     extra: dict[str, Any] = {**(request.get("extra_body") or {}), **flags}
     return {**prefixed(request, said), "extra_body": extra}

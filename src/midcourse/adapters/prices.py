@@ -35,7 +35,7 @@ def dollars(
     declared = current_call().prices.get(model) if in_a_step() else None
     if declared is not None and declared.is_free:
         return 0.0
-    if not (heard or said):  # a stream that was cut before it told what it used
+    if not (heard or said):  # a stream that was cut before it reported its usage
         return None
     if declared is not None:
         return declared.of(heard=heard, said=said, cached=cached)
@@ -47,7 +47,7 @@ def dollars(
     if url is not None:
         with suppress(LookupError, ValueError):
             return float(_list.calc_price(usage, model, provider_api_url=url).total_price)
-    if provider or url is None:  # behind a proxy, the address is nobody's
+    if provider or url is None:  # behind a proxy, the address tells nothing
         with suppress(LookupError, ValueError):
             return float(_list.calc_price(usage, model, provider_id=provider).total_price)
     return None
@@ -125,7 +125,7 @@ class PriceMeter:
     ) -> float | None:
         """Dollars; None where that is not known. As long as nothing was ``heard`` of the prompt, it is a guess."""
         known = (model, heard or self.prompt, cached, written_to_cache)
-        if known != self._known:  # a look at the list takes longer than a word does
+        if known != self._known:  # to search the list takes longer than a word does
             self._known = known
             prompt, more = self._dollars(*known, 0), self._dollars(*known, _MANY)
             self._rates = None if prompt is None or more is None else (prompt, (more - prompt) / _MANY)

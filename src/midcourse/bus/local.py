@@ -106,6 +106,6 @@ class LocalBus:
         with contextlib.suppress(BlockingIOError):
             for _ in range(_AT_ONCE):
                 content = self._inbound.recv(_BUFFER)
-                with contextlib.suppress(msgspec.MsgspecError):  # another version's note, or nobody's
+                with contextlib.suppress(msgspec.MsgspecError):  # another version's note, or no note at all
                     notes.append(_decoder.decode(content))
         return notes

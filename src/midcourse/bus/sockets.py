@@ -54,7 +54,7 @@ def private_folder() -> Path:
         with contextlib.suppress(OSError):
             folder.mkdir(mode=0o700, exist_ok=True)
             found = os.lstat(folder)
-            # Somebody else's folder of that name in a shared place could be swapped under us: not that one.
+            # Another user's folder of that name in a shared place could be swapped under us: not that one.
             if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
                 return folder
     raise _no_folder("There is no private folder for sockets")

@@ -117,7 +117,7 @@ def _disk(target: Target) -> Iterator[Check]:
 
 def _token_file(target: Target) -> Iterator[Check]:
     token = token_file(target)
-    # A folder of somebody's choice holds other things as well, for others perhaps.
+    # A folder that a user chose may hold other things, for other users.
     folder = _is_private("folder", FOLDER, 0o700) if token.parent == FOLDER else None
     yield from filter(None, (folder, _is_private("token", token, 0o600)))
 
@@ -137,7 +137,7 @@ async def _server(target: Target) -> Check:
     is_named = target.server is not None
     store = target.store or DEFAULT_STORE
     here = None if is_named else whereabouts(server_folder(store), store)
-    if not is_named and here is None:  # nobody else at the usual port is told our token
+    if not is_named and here is None:  # no other server at the usual port gets our token
         return Check("server", "ok", "none runs for this store", "Start one with 'midcourse serve' for the console.")
     url = target.server or (here.url if here else "")
     if importlib.util.find_spec("httpx2") is None:

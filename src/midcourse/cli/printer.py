@@ -42,7 +42,7 @@ def run_command(work: Coroutine[Any, Any, None], *, as_json: bool, interrupted: 
         print_error(error, as_json=as_json)
         raise typer.Exit(1) from None
     except BrokenPipeError:
-        # Whoever read has read enough. Python would complain again when it flushes at its end.
+        # The reader has read enough. Python would complain again when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except KeyboardInterrupt:

@@ -174,7 +174,7 @@ def serve(
 
     watched = [_watched(one) for one in agents]
     kinds = PythonFilter(extra_extensions=(".yaml", ".yml"))
-    # Time enough to let the sessions go; whoever is killed in the middle loses what was in flight.
+    # Time enough to release the sessions; a server that is killed in the middle loses what was in flight.
     run_process(*watched, target=functools.partial(_explained, wishes), watch_filter=kinds, sigint_timeout=60)
 
 

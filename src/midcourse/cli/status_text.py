@@ -46,8 +46,8 @@ _DEFERRED: Final = {"pause": Status.PAUSING, "cancel": Status.CANCELLING}
 
 
 LEFT_ALONE: Final = (
-    "No process drives it: its process has ended. It continues as soon as another process with its agent opens the store: "
-    "midcourse serve, or a program of yours."
+    "No process drives it: its process has ended. It continues as soon as another process with its agent opens "
+    "the store: midcourse serve, or a program of yours."
 )
 """The first thing to know of a session that is at work by its status, and is not."""
 

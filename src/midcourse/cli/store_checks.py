@@ -43,7 +43,7 @@ async def store_checks(name: str, path: Path | None, *, deep: bool) -> list[Chec
     if path is not None:
         checks += _file(path, deep=deep)
         if any(one.status == "fail" for one in checks):
-            return checks  # whoever opens it would say the same, or change it
+            return checks  # a program that opens it would report the same, or change it
     try:
         store = await open_store(name)
     except MidcourseError as error:

@@ -170,7 +170,7 @@ def _review(session: Session, ask: OpenAsk, command: cmd.Answer) -> Events:
     if is_yes(command.value) or words.lower() in (GO_ON, "resume", "continue"):
         return lifted(rest, command.by)
     meant = get_close_matches(words.lower(), _MEANT, n=1, cutoff=0.8) if ask.reason == REVIEW else ()
-    if meant:  # a slip must not lift the stop with a word that nobody meant as an instruction
+    if meant:  # a slip must not lift the stop with a word that was not meant as an instruction
         why = f"'{words}' is none of its answers. Did you mean '{meant[0]}'? Say that, or what to do in a sentence"
         raise Refused(why, code="unclear_answer")
     level = _LEVELS.get(ask.reason, "clarify")

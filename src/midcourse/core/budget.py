@@ -70,7 +70,7 @@ Priced = ev.StepFinished | ev.StepFailed | ev.StepRetrying | ev.StepCut
 def spent(session: Session, call: OpenCall, event: Priced) -> Changes:
     """Return the session's cost with an ended attempt at ``call``."""
     is_known = event.cost or event.free
-    # What its segments told of is counted already; the end knows better.
+    # What its segments reported is counted already; the end knows better.
     added = event.cost - call.spent if is_known else 0.0
     changes: Changes = {"cost": max(0.0, session.cost + added), "tokens": session.tokens + event.tokens}
     if not is_known and not call.spent and _has_a_price(call, event):

@@ -195,7 +195,7 @@ class Cancel(Command, tag="cancel"):
 
     grace: Annotated[Grace, Meta(description="Seconds that calls in flight have to finish.")] = 2.0
     reason: Reason = ""
-    # Without it: what is in flight; or, if a cancel stands already, what that one rolls back.
+    # Without it: what is in flight; or, after an earlier cancel, what that one rolls back.
     undo: Annotated[UndoChoice | None, Meta(description="What is rolled back; left out, what is in flight.")] = None
     force: Annotated[
         bool, Meta(description="For sessions that finish first (`protected`), by an operator: end it half-way.")

@@ -126,7 +126,7 @@ def _undo(call: "OpenCall", then: Then, now: float) -> RecoveryAction:
         return {"undo": LEAVE, "undo_then_again": AGAIN}.get(then, RecoveryAction("close", truth=UNDONE))
     if call.undo != "done" and call.undos < UNDO_TRIES:
         return RecoveryAction("undo") if now >= call.settled_at else RecoveryAction("wait", until=call.settled_at)
-    # Undone, but lost to a worker that may still send; or given up: nobody can say that it does not exist.
+    # Undone, but lost to a worker that may still send; or given up: it may exist.
     return {"undo": LEAVE, "undo_then_close": RecoveryAction("close", truth=UNDO_FAILED)}.get(
         then, RecoveryAction("give_up")
     )

@@ -157,11 +157,11 @@ def _resume_halted(session: Session, command: cmd.Resume) -> Events:
 
 @offered_if(lambda session, _role: can_go_on(session) and session.undo is None)
 def _retry(session: Session, command: cmd.Resume) -> Events:
-    if command.pause is not None:  # a late resume of a pause is not a wish to try again what failed since
+    if command.pause is not None:  # a late resume of a pause is no request to retry what failed since
         _check_pause_was(session, command)
         raise Refused(f"'{command.pause}' does not stand any more, it has failed", code="already_resumed")
     check_can_go_on(session)
-    if session.undo is not None:  # its finished steps would be given back as if they still stood
+    if session.undo is not None:  # its finished steps would be given back as if they still counted
         why = "what it had done was rolled back; a redirect opens a new turn, which does it anew"
         raise Refused(why, code="not_allowed")
     return (ev.SessionResumed(by=command.by),)  # at its cap it is paused before its next call

@@ -69,7 +69,7 @@ TRANSITIONS: Final[Mapping[tuple[Status, type[ev.Event]], Status | str]] = {
     **{(status, ev.SessionHalted): Status.HALTED for status in LIVE - {Status.HALTED}},
     (Status.HALTED, ev.HaltLifted): BACK,
     (Status.RUNNING, ev.SessionCompleted): Status.COMPLETED,
-    # Not from halted: whoever may steer can try a failed session again, and would lift the kill switch that way.
+    # Not from halted: a steerer can retry a failed session, and would lift the kill switch that way.
     **{(status, ev.SessionFailed): Status.FAILED for status in LIVE - {Status.CANCELLING, Status.HALTED}},
     (Status.FAILED, ev.SessionResumed): Status.RUNNING,
     **{(status, ev.TurnOpened): Status.RUNNING for status in ENDED},

@@ -188,7 +188,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 self.steps[event.step].generation += 1  # done again, it needs a new key
                 self.steps[event.step].undone = True
             case ev.WorldChanged(changes=changes):
-                for change in changes:  # told once: from here on this is how the world is
+                for change in changes:  # reported once: from here on this is how the world is
                     if not change.why and change.resource in self.observed:
                         seen = self.observed[change.resource]
                         self.observed[change.resource] = msgspec.structs.replace(seen, version=change.now)

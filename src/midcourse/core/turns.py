@@ -159,7 +159,7 @@ def _queued(session: Session, event: ev.MessageQueued, at: float) -> Changes:
 
 
 def _checkpoint_taken(session: Session, event: ev.CheckpointTaken, _at: float) -> Changes:
-    if event.scope != session.next_scope:  # a name that stood before would give old results to new steps
+    if event.scope != session.next_scope:  # a name from before would give old results to new steps
         raise ImpossibleEvent(f"the next scope is '{session.next_scope}', not '{event.scope}'")
     if session.running:
         raise ImpossibleEvent(f"not ended: {', '.join(session.running)}")

@@ -27,7 +27,7 @@ class CtrlC:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Somebody who has set a handler of their own since keeps it.
+        # A handler that was set since is kept.
         if callable(self._before) and signal.getsignal(signal.SIGINT) == self._hear:
             signal.signal(signal.SIGINT, self._before)
 

@@ -164,7 +164,7 @@ class LocalModel:
         if process is not None and process.returncode is None:
             process.kill()
         if process is not None:
-            await process.communicate()  # reaps it and lets go of its pipe
+            await process.communicate()  # reaps it and closes its pipe
 
     async def _get(self, path: str) -> str:
         return await asyncio.to_thread(_fetch, f"{self._url}{path}", self._patience)

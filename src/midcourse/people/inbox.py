@@ -136,7 +136,7 @@ class PeopleInbox:
         items: dict[str, bytes | None] = {_over(by): msgspec.json.encode(made) if seconds else None}
         back = (await self._records(SHELF, _over(to), HandOver)).get("")
         if back is not None and back.to == by:
-            items[_over(to)] = None  # whoever is handed to has the watch again
+            items[_over(to)] = None  # the person who gets the asks is on duty again
         detail = f"to {to} for {seconds:g} s" if seconds else "ended"
         entry = _entry("inbox.hand_over", by, role, detail, now, tenant=tenant_of(by))
         is_known = not seconds or to in people or await self._has_acted(to)

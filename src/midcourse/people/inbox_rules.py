@@ -143,7 +143,7 @@ def owner_of(
     passed = {owner}
     while (over := hand_overs.get(owner)) is not None and over.at <= now < over.until:
         if over.to in passed or (taken is not None and owner == taken.owner and taken.at > over.at):
-            break  # a circle; or it was taken by somebody who knew of the hand-over
+            break  # a circle; or it was taken by a person who knew of the hand-over
         owner, since = over.to, max(over.at, since or 0.0)
         passed.add(owner)
     return owner, since

@@ -60,7 +60,7 @@ class LeaderLease:
         if self._held is not None and 0 <= now - self._held_at < RENEWED:
             return True
         whole, damaged = await readable(self._store, SHELF, first=TURN, last=TURN)
-        if damaged:  # nobody can say whose it was
+        if damaged:  # it is unknown whose it was
             await self._store.shelve(SHELF, {TURN: None})
         found = whole[0][1] if whole else None
         other = _read(found)
@@ -90,7 +90,7 @@ class LeaderLease:
             return False
         if claim.machine != self._machine:
             return True
-        # A process of this machine that is gone is known to be: nobody waits for its silence.
+        # A lost process of this machine is known: its silence is not waited for.
         return claim.name in _here if claim.process == os.getpid() else _runs(claim.process)
 
 

@@ -96,7 +96,7 @@ class Notifier:
         if items and await self._turn.acquire():
             await self._outbox.put(rows, items)
             await self._forget_erased({row.session for row in rows})
-        # What a webhook was told that cannot be read is not sent, and not given up.
+        # An unreadable delivery is not sent, and not given up.
         waiting = [
             row for row in await self._outbox.waiting() if (WEBHOOKS, row.webhook) not in self._outbox.unreadable
         ]
@@ -178,7 +178,7 @@ class Notifier:
                 facts = _closed_facts(head, ask)
                 rows += self._rows("ask.closed", tenant_of(session), (session, ask), facts, webhooks, session=session)
 
-    # ---- what nobody waits for
+    # ---- the less urgent
 
     async def _notify_rare(
         self, webhooks: Sequence[Webhook], items: dict[str, bytes | None], rows: list[Delivery]

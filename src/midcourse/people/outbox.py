@@ -124,7 +124,7 @@ class Outbox:
         entry = _entry("webhook.test", webhook, by, role, _where(webhook), row.made_at)
         await self._store.shelve(TELLING, {row.key: msgspec.json.encode(row)}, audit=(entry,))
 
-    # ---- what they are told
+    # ---- the deliveries
 
     async def put(self, rows: Iterable[Delivery], facts: Mapping[str, bytes | None] | None = None) -> int:
         """Put into the outbox what is not there, nor was lately, with ``facts`` on the same shelf: one transaction.

@@ -239,7 +239,7 @@ async def try_out(
     for earlier in await outbox.deliveries(webhook.id) if key else ():
         if earlier.id == made.id:
             return earlier
-    # Whoever sends what is in the outbox leaves it alone meanwhile.
+    # The sender of the outbox does not touch it meanwhile.
     row = replace(made, next_at=now + LEASE)
     await outbox.put_test(row, webhook, by=by, role=role)
     outcome = await attempt(webhook, row, clock)

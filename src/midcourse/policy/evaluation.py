@@ -151,7 +151,7 @@ def after(decision: Decision, observed: Observed, rules: Sequence[Rule]) -> dict
         told[reason.signal, reason.stage] = Latch(max(latch.told, times), times if is_done else latch.done)
         warns = any(stage == "warn" and _is_past(rule, reason.value, mark) for stage, mark in rule.steps)
         if reason.stage != "warn" and warns:
-            told[reason.signal, "warn"] = Latch(1, 1)  # who was told of worse is not warned on the way back
+            told[reason.signal, "warn"] = Latch(1, 1)  # after a graver notice there is no warning on the way back
         if reason.stage == "stop" and is_done and rule.milestones:  # who saw the stop has seen what lies below it
             passed = _times(rule, "pause", reason.value, reason.threshold)
             told[reason.signal, "pause"] = Latch(passed, passed)
@@ -259,7 +259,7 @@ def _milestone(policy: Policy, rule: Rule, value: float, observed: Observed) -> 
         return None
     mark = passed[-1]
     sentence = f"It has cost {_shown(rule.signal, value)}, past the milestone of {_shown(rule.signal, mark)}."
-    # Told of an earlier one, people have not been told of this one.
+    # A notice about an earlier one is none about this one.
     return Reason(rule.signal, "pause", value, mark, sentence), latch if latch.told >= len(passed) else _NEVER
 
 

@@ -102,7 +102,7 @@ async def intervention_times(store: Store, alarms: Iterable[Alarm]) -> dict[str,
     """
     found: dict[str, float] = {}
     for by in {one.by for one in alarms if one.level == "notify" and one.by.startswith(BY_POLICY)}:
-        with contextlib.suppress(InvalidInput, Damaged):  # nobody knows any more what it said
+        with contextlib.suppress(InvalidInput, Damaged):  # its text is gone
             found[by] = float((await load_policy(store, by.removeprefix(BY_POLICY))).restraint.batch)
     return found
 

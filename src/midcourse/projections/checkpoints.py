@@ -99,7 +99,7 @@ class Checkpoints:
             self._stirred, self._ends = asyncio.Event(), asyncio.Event()
             self._thread = threading.Thread(target=self._run, name="midcourse-checkpoints", daemon=True)
             self._thread.start()
-        with contextlib.suppress(RuntimeError):  # whatever became of that thread, who tells it goes on
+        with contextlib.suppress(RuntimeError):  # whatever became of that thread, the caller continues
             self._loop.call_soon_threadsafe(self._stirred.set)
 
     async def close(self) -> None:
@@ -110,7 +110,7 @@ class Checkpoints:
                 return
             if self._thread.is_alive():
                 self._loop.call_soon_threadsafe(self._end)
-        # Looked at, not waited for in a thread: agents may have taken all threads that the loop lends.
+        # Polled, not waited for in a thread: agents may have taken all threads that the loop lends.
         while self._thread.is_alive():  # noqa: ASYNC110
             await asyncio.sleep(0.002)
 

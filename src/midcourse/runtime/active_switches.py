@@ -48,7 +48,7 @@ class ActiveSwitches:
         return await asyncio.shield(read)
 
     async def _read(self, loop: asyncio.AbstractEventLoop) -> tuple[Switch, ...]:
-        await asyncio.sleep(0)  # whoever is ready now shares it
+        await asyncio.sleep(0)  # tasks that are ready now share it
         del self._reads[loop]  # whoever comes from here on may have become durable after what is read
         # Nothing, behind what was written before somebody asked: that is durable when the answer comes.
         await self._store.shelve(SHELF, {})

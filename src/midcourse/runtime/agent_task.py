@@ -60,7 +60,7 @@ class AgentTask:
         self._moved = moved
         self._task: asyncio.Task[None] | None = None
         self._takedown: asyncio.Task[None] | None = None
-        gate.interrupted = True  # until an agent runs there is nobody who could begin a call
+        gate.interrupted = True  # until an agent runs, nothing can begin a call
 
     @property
     def is_alive(self) -> bool:
@@ -100,7 +100,7 @@ class AgentTask:
             self.end_with(AgentReturned(result, encode(state(), what=f"run.state of agent '{name}'"), grown()))
         except Interrupt as interrupt:
             self.end_with(interrupt)
-        except BaseException as error:  # noqa: BLE001 - stops and failures are told apart here, once
+        except BaseException as error:  # noqa: BLE001 - stops and failures are distinguished here, once
             if not (self._gate.interrupted and _is_stop(error)):
                 self.error = error
                 log.info("agent '%s' failed\n%s", name, _place(error))

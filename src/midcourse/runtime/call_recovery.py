@@ -86,7 +86,7 @@ class CallRecovery:
                         return "settled"
                     act = next_act(self._journal.session, call, self._journal.now)
                 if act.do == "close" and asks and call.effect == "irreversible" and call.told != "no":
-                    act = RecoveryAction("ask")  # the step is wanted again, and nobody can say whether it may be done
+                    act = RecoveryAction("ask")  # the step is wanted again, and it is unknown whether it may be done
                 elif act.do == "close" and asks and call.effect == "reversible" and call.undo != "done":
                     act = RecoveryAction("give_up")  # it is wanted again, and may exist
                 # One act on one state of the call: without a new fact, or a wait, it would be repeated for ever.
@@ -95,7 +95,7 @@ class CallRecovery:
                 acted = (call, act)
                 match act.do:
                     case "wait" | "probe" if self._gate.draining:
-                        return "settled"  # whoever goes on with the session settles it
+                        return "settled"  # the next owner of the session settles it
                     case "wait" | "undo" | "probe" if call.told != "no" and self._undo_runner.must_wait(call.tool):
                         return "settled"  # a process that has the tool settles it
                     case "wait":

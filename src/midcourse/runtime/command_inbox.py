@@ -95,7 +95,7 @@ class CommandInbox:
 
     def _decide(self, row: InboxRow) -> tuple[CommandOutcome, Awaitable[None]]:
         """Decide one row and append what it makes. Under the lock, so that the calls it lists are all there are."""
-        # Whatever was put after a deadline comes too late, whenever somebody reads it. By the wall clock it may have
+        # Whatever was put after a deadline comes too late, whenever it is read. By the wall clock it may have
         # been put in the future.
         expired, entries = self._expired(min(row.put_at, self._journal.now))
         session = self._journal.add(*expired)
@@ -132,7 +132,7 @@ class CommandInbox:
         if self._unavailable is not None and any(isinstance(event, ev.SessionResumed) for event in wanted):
             raise self._unavailable
         events = tuple(_timed(event, _wished_at(command, put_at)) for event in wanted)
-        # What is protected is told at its next step, and not interrupted for it.
+        # Protected work is notified at its next step, and not interrupted for it.
         cutting = [event for event in events if isinstance(event, CUTS_STREAMS)]
         gentle = finishes_first(session) and all(isinstance(event, ev.SessionRedirected) for event in cutting)
         return (*self._cut_streams(), *events) if cutting and not gentle else events

@@ -79,7 +79,7 @@ class CommandListener:
         if not self._started:
             self._control.close()
             return
-        # Looked at, not waited for in a thread: agents may have taken all threads that the loop lends.
+        # Polled, not waited for in a thread: agents may have taken all threads that the loop lends.
         while self._control.is_alive:
             await self._clock.sleep(0.002)
 
@@ -120,7 +120,7 @@ class CommandListener:
     async def _listen(self) -> None:
         owner, poll = self._owner, self._settings.poll
         polled = self._clock.monotonic()
-        swept = polled - 2 * poll  # at once: what a dead process left behind goes on now
+        swept = polled - 2 * poll  # at once: what a dead process left behind continues now
         self._noted.set()
         while not self._closing:
             try:
@@ -185,7 +185,7 @@ class CommandListener:
         if blocked is None:
             return
         driver = self._owner.driver(blocked.session) if blocked.session else None
-        if driver is not None:  # first of all: it may let go, and end, at any moment
+        if driver is not None:  # first of all: it may release it, and end, at any moment
             driver.name_as_blocking(blocked)
         whose = f"session {blocked.session}" if driver else "code outside any session"
         log.warning("%s has held its event loop for %.1f s: %s", whose, blocked.seconds, blocked.where)

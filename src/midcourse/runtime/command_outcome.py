@@ -44,7 +44,7 @@ def raise_if_refused(session_id: SessionId, outcome: CommandOutcome) -> None:
     """Raise what the owner refused the command with."""
     if outcome.code == "ok":
         return
-    if outcome.code == Damaged.code:  # whoever found the damage refused every command that lay in the inbox
+    if outcome.code == Damaged.code:  # the finder of the damage refused every command in the inbox
         raise Damaged(outcome.message, session_id=session_id)
     if outcome.code == InvalidInput.code:
         raise InvalidInput(outcome.message, field=outcome.field)

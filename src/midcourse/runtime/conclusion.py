@@ -98,7 +98,7 @@ class Conclusion:
             new = await self._ctx.tree.restart(self._journal.session)
         except MidcourseError as error:
             self._parking.leaving = None
-            self._journal.fail(error)  # it is taken again, and tries again
+            self._journal.fail(error)  # it is acquired again, and tries again
             self._react()
         else:
             self._parking.let_go(replace(ended, restarted_as=new), seen=seen)  # unless something was decided meanwhile
@@ -115,7 +115,7 @@ class Conclusion:
             return False
         if self._rollback.is_running:
             return True
-        # Whoever takes the session next goes on with it.
+        # The next owner of the session continues it.
         if self._rollback.lacks_tools or (self._gate.draining and self._rollback.is_needed(choice)):
             self._parking.let_go()
             return True
@@ -161,7 +161,7 @@ class Conclusion:
         blobs = tuple(one for one in (blob, another, third) if one is not None)
         with self._journal.lock:  # what is decided meanwhile, on another thread, is for this end or for the next turn
             session = self._journal.session
-            if session.status not in LETS_RUN:  # stopped since: whoever decided that wakes this driver
+            if session.status not in LETS_RUN:  # stopped since: the one who decided that wakes this driver
                 return
             woken = (ev.SessionWoken(),) if session.status is Status.WAITING else ()
             ended = (

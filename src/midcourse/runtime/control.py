@@ -90,10 +90,10 @@ class Control:
         # Without a driver because an earlier write failed: nothing of it runs, and nothing begins before this is put.
         holds = driver is not None or (isinstance(command, STOP_COMMANDS) and self.worker.has_given_up(session_id))
         if holds:
-            unwritten.defer(session_id, command)  # whoever drives it until this is written
+            unwritten.defer(session_id, command)  # any owner until this is written
         if driver is not None:
             driver.shut()  # the stop does not wait for the disk
-        # In a task of its own: the gate stays shut until the stop is decided, whoever gives up waiting for the answer.
+        # In a task of its own: the gate stays shut until the stop is decided, even if the caller gives up waiting.
         sending = asyncio.ensure_future(
             self._send(session_id, command, driver, earlier, place, holds=holds, until=until, wait=wait)
         )
@@ -219,7 +219,7 @@ class Control:
                 owned = await worker.store.head(session_id)
                 if owned.alive and owned.owner != worker.id:
                     worker.bus.send(owned.address, Wake(session_id, reply_to=worker.bus.address))
-                # An owner that has decided it and let go since needs no heir.
+                # An owner that has decided it and released since needs no heir.
                 elif (outcome := await self._known_outcome(session_id, row)) is not None:
                     return outcome
                 else:
@@ -358,7 +358,7 @@ class Control:
         command: AnyCommand | None = None
         if session.status is Status.HALTED and session.halted_by == by and session.pause is not None:
             lift = cmd.Lift(id=passed_on_id(child, f"lift/{session.halts}"), by=by, role="operate")
-            with contextlib.suppress(Refused):  # somebody else was faster
+            with contextlib.suppress(Refused):  # another process was faster
                 await self.send(child, lift, until="decided", wait=self.worker.settings.unreachable_after)
             session = await self.session(child)
         if session.finishing is not None and session.finishing.by == by and session.finishing.stop == "pause":
@@ -370,7 +370,7 @@ class Control:
         elif session.status is Status.FAILED and again:
             command = cmd.Resume(id=passed_on_id(child, f"again/{session.position}"), by=by)
         if command is not None:
-            with contextlib.suppress(Refused):  # somebody else was faster
+            with contextlib.suppress(Refused):  # another process was faster
                 await self.send(child, command, until="decided", wait=self.worker.settings.unreachable_after)
             session = await self.session(child)
         if session.status is Status.QUEUED:
@@ -406,10 +406,10 @@ class Control:
                 await worker.store.create(
                     Creation(head_of(state.session, state.digest), rows, worker=None, audit=(entry,))
                 )
-            except Damaged:  # somebody else's, or nobody's any more
+            except Damaged:  # another owner's, or without one now
                 continue
             else:
-                if there.restarts != session.id:  # else: begun by whoever died before it could say so
+                if there.restarts != session.id:  # else: begun by a process that died before it could report it
                     continue
             if worker.drives:
                 await worker.attend(new)

@@ -177,7 +177,7 @@ class Driver:
         try:
             await self._inbox.settle()
         except MidcourseError as error:
-            self.journal.fail(error)  # nothing was decided: it is taken again from what is durable
+            self.journal.fail(error)  # nothing was decided: it is acquired again from what is durable
         finally:
             self._is_recovering = False
             self.wake()
@@ -323,7 +323,7 @@ class Driver:
             self.gate.release_waiters()
             if self.journal.session.asks:
                 self._soon(self._note_waiting)
-        # Cold and waiting, it lies in the store until somebody answers: to start it would undo its parking.
+        # Cold and waiting, it stays in the store until there is an answer: to start it would undo its parking.
         elif (
             self._task.ending is None
             and self._start_task is None
@@ -345,7 +345,7 @@ class Driver:
     def _note_waiting(self) -> None:
         with self.journal.lock:
             session = self.journal.session
-            # An ask that has just been answered is no longer open, although its path has not gone on yet.
+            # An ask that has just been answered is no longer open, although its path has not continued yet.
             if session.status is Status.RUNNING and session.asks and self.gate.is_open and self.gate.only_asking:
                 self.journal.note(ev.SessionWaiting())
         self.react_to_rest()
@@ -370,7 +370,7 @@ class Driver:
             self._task.end_with(AgentFailed(error.code, without_path(error)))
         else:
             if self.session.status is not Status.QUEUED and self.session.status not in LETS_RUN:
-                self._start_task = None  # stopped since: it is started when it goes on
+                self._start_task = None  # stopped since: it is started when it continues
                 self.react()
                 return
             if not self._starting.begin():
@@ -399,14 +399,14 @@ class Driver:
 
     async def _is_halted(self) -> bool:
         """Return True if a kill switch keeps the agent from beginning. Checked once it is durable that it runs."""
-        if self._is_clear:  # whoever created it has looked
+        if self._is_clear:  # its creator has checked
             self._is_clear = False
             return False
         try:
             switch = await self._ctx.standing.switch_over(self.session)
             if switch is not None:
                 await self.obey(halt_of(switch, self.session))
-        except MidcourseError as error:  # nobody knows whether it may begin: it is taken again
+        except MidcourseError as error:  # it is unknown whether it may begin: it is acquired again
             self.journal.fail(error)
             return True
         return switch is not None
@@ -465,7 +465,7 @@ class Driver:
             self.journal.append(told)
         log.warning("session %s: no run.* call for %.0f s: %s", self.id, silent, told.advice)
 
-    # ---- letting go
+    # ---- release
 
     def drain(self, until: float) -> None:
         """Take the session out of memory at its next safe point; calls in flight may run until then."""

@@ -42,7 +42,7 @@ class Watcher:
             return
         try:
             self._loop.call_soon_threadsafe(self._moved.set)
-        except RuntimeError:  # the reader's loop is closed: nobody reads any more
+        except RuntimeError:  # the reader's loop is closed: no task reads any more
             return
 
     async def wait(self, seconds: float) -> None:
@@ -53,7 +53,7 @@ class Watcher:
         finally:
             timer.cancel()
         self._moved.clear()
-        self._is_told = False  # before it reads: what comes from here on is told anew
+        self._is_told = False  # before it reads: later events are notified anew
 
 
 class Fanout:
@@ -85,7 +85,7 @@ class Fanout:
         """Tell another process too, for the next seconds."""
         with self._lock:
             told = self._remote.setdefault(session_id, {})
-            # Who watches with previews and then sends a command goes on seeing them.
+            # A watcher with previews that sends a command still sees them.
             deltas = deltas or (address in told and told[address][1])
             told[address] = (self._clock.monotonic() + seconds, deltas)
 

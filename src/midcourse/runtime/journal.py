@@ -245,9 +245,7 @@ class Journal:
         name = self._fold.session.id
         match event:
             case AskOpened():
-                why = (
-                    f" ({event.reason})" if event.reason in REASONS else ""
-                )  # whatever else there stands, an agent said
+                why = f" ({event.reason})" if event.reason in REASONS else ""  # any other text is an agent's
                 words = f"waits at {checkpoint_id(name, position)} for an answer to {event.ask}{why}"
             case AskAnswered():
                 words = f"continues: {event.ask} was answered by {event.by}"
@@ -329,7 +327,7 @@ class Journal:
                 events = (self._taken, *events)
             if self._rows:
                 self._write(None)
-            ahead = Fold(self.session, StepLog(), self._fold.digest)  # the log is not looked at before the write
+            ahead = Fold(self.session, StepLog(), self._fold.digest)  # the log is not read before the write
             rows: list[Row] = []
             recorded: list[tuple[float, AnyEvent, bytes]] = []
             for event in events:
@@ -372,9 +370,9 @@ def head_of(session: Session, digest: bytes, risk: float | None = None, *, owned
     """Return the session's entry for lists and sweeps. ``owned``: its owner continues it, and did not release it."""
     deadlines = [] if session.status in ENDED else list(session.deadlines)
     if session.undo is not None and not session.undo.done:
-        deadlines.append(session.undo.since)  # ended, but somebody must go on undoing
+        deadlines.append(session.undo.since)  # ended, but its undo must be completed
     if owned and session.status is Status.HALTED and session.children:
-        deadlines.append(session.at)  # should its owner die, somebody must pass the halt on
+        deadlines.append(session.at)  # should its owner die, the halt must be passed on
     busy = next((call for call in session.calls.values() if not call.end or call.undo == "running"), None)
     return Head(
         id=session.id,

@@ -248,7 +248,7 @@ def _left_behind(threads: set[threading.Thread]) -> bytes:
     if not threads.issuperset(threading.enumerate()):
         return _LEFT_SOMETHING
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:  # one that has ended and that nobody waited for
+        while os.waitpid(-1, os.WNOHANG)[0]:  # one that has ended and was not waited for
             pass
     except ChildProcessError:
         return _CLEAN

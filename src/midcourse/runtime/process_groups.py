@@ -126,7 +126,7 @@ class ProcessGroupReaper:
             return
         try:
             helper.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:  # somebody has stopped it
+        except subprocess.TimeoutExpired:  # it was stopped
             helper.kill()
             helper.wait()
 
@@ -210,7 +210,7 @@ class ProcessGroup:
     def kill(self) -> None:
         """SIGKILL all of it, at once. It may have ended already."""
         with self._lock:
-            if not self._reaped:  # from then on the number may be somebody else's
+            if not self._reaped:  # from then on the number may be reused
                 _kill(self.leader.pid)
 
     def wait(self) -> None:

@@ -147,7 +147,7 @@ class ProcessPool:
         while self._waiting and self._idle:
             turn = self._waiting.popleft()
             if not turn.done():
-                process = self._idle.pop()  # the one used last: those that nobody needs stay at the other end
+                process = self._idle.pop()  # the one used last: idle ones stay at the other end
                 process.busy = True
                 turn.set_result(process)
         if self._closed:
@@ -280,7 +280,7 @@ class _Process:
             group.wait()
             group.reap()
             code = group.leader.returncode
-        except Exception as failure:  # noqa: BLE001 - whatever it is, whoever waits must hear of it
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the waiting task must get it
             error = failure
         self._tell(lambda: self._is_gone(code, error))
 
@@ -294,7 +294,7 @@ class _Process:
         return False
 
     def _tell(self, news: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
+        with suppress(RuntimeError):  # the loop is closed: no task waits
             self._loop.call_soon_threadsafe(news)
 
     def _is_ready(self) -> None:
@@ -303,7 +303,7 @@ class _Process:
 
     def _is_gone(self, code: int | None, error: Exception | None) -> None:
         self.error = error
-        # A process that has left the group may hold the other end; whoever waits for a reply must not wait for that.
+        # A process that has left the group may hold the other end; do not wait for that.
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_RDWR)
         self.gone.set_result(code)

@@ -95,7 +95,7 @@ class Rollback:
         try:
             await work
             self._journal_missing_tools()
-            # Cut short by a halt, a pause or a drain, it goes on later, here or elsewhere.
+            # Cut short by a halt, a pause or a drain, it continues later, here or elsewhere.
             if choice is not None and not self._was_cut_short and halts == self._journal.session.halts:
                 self._done.add(choice)
         except MidcourseError as error:  # the journal cannot be written: whoever goes on with it goes on from there
@@ -133,7 +133,7 @@ class Rollback:
         return self._was_cut_short
 
     async def _roll_back(self, choice: UndoChoice) -> None:
-        # What an ended session left open is an effect like any other: nobody can be asked about it any more.
+        # What an ended session left open is an effect like any other: there is no ask about it any more.
         open_calls = tuple(self._journal.session.calls) if self._journal.session.status is Status.CANCELLING else ()
         for step in reversed(open_calls):
             await self._call_recovery.settle(step, asks=False)

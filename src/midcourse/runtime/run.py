@@ -79,7 +79,7 @@ class Run:
         """The start of a ``state`` agent after its last checkpoint: any JSON-like value, a dict to begin with."""
         self.history = history
         """The items of a ``state`` agent, such as a conversation: only ever appended to, each written once."""
-        # A replayed agent makes its plan anew; one that starts from its state goes on with the plan that stands.
+        # A replayed agent makes its plan anew; one that starts from its state continues the present plan.
         self.plan = Plan(self, journal.session.plan if journal.session.mode == "state" else ())
         """The task list people see."""
         self._journal = journal
@@ -556,7 +556,7 @@ class Run:
         known = self._journal.log.earlier.items()
         if key is not None:
             records = [one for step, one in known if step == wanted]
-        else:  # a tool may have the name of a model step, and is told from it by its key
+        else:  # a tool may have the name of a model step, and is distinguished by its key
             alike = [(step.startswith(f"{wanted}="), one) for step, one in known if step.startswith(wanted)]
             records = [one for is_keyed, one in alike if not is_keyed] or [one for _, one in alike]
         return await self._earlier(records[-1]) if records else None

@@ -113,9 +113,9 @@ class _Running:
         def live() -> None:
             try:
                 settle = partial(ended.set_result, self._live())
-            except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits must hear of it
+            except Exception as error:  # noqa: BLE001 - whatever it is, the waiting task must get it
                 settle = partial(ended.set_exception, error)
-            with suppress(RuntimeError):  # the loop is closed: nobody waits
+            with suppress(RuntimeError):  # the loop is closed: no task waits
                 loop.call_soon_threadsafe(settle)
 
         threading.Thread(target=live, name="midcourse-command", daemon=True).start()
@@ -190,7 +190,7 @@ class _Running:
             if self._killed:
                 group.kill()
             else:
-                with suppress(BrokenPipeError):  # somebody else has killed it
+                with suppress(BrokenPipeError):  # it was killed from outside
                     into.write(b"\n")
 
 

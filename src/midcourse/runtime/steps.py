@@ -155,7 +155,7 @@ class Steps:
             try:
                 check_same(step.id, record, step.digest, step.arguments)
             except Diverged as error:
-                # The agent must not get a chance to catch this and go on along the other path.
+                # The agent must not get a chance to catch this and continue along the other path.
                 self._diverged(error)
                 raise InterruptRequested from error
             if record.outcome:
@@ -163,7 +163,7 @@ class Steps:
         while True:
             await self._retries.wait(step)
             record = await self._settle(step)
-            if record is not None and record.outcome:  # somebody could tell what became of it
+            if record is not None and record.outcome:  # its outcome could be found out
                 return await self._replayed(step, record)
             answers = await self._asking.answers_to_interrupts(step.id, step.name)
             await self._gate.wait()
@@ -382,7 +382,7 @@ class Steps:
             return cast("Awaitable[object]", step.call())
         if step.tool.run_in == "process":
             about = (self._journal.session.id, call.step, call.name, call.attempt, call.key)
-            # By its import path: what stands there is the tool, so that the function itself cannot be pickled.
+            # By its import path: the tool is there, so that the function itself cannot be pickled.
             return self._ctx.processes.run(about, call_tool, (path_here(step.tool), step.given, step.by_name))
         return self._in_thread(step, call)
 
@@ -394,7 +394,7 @@ class Steps:
         except asyncio.CancelledError:
             call.asked_to_end.yes = True
             if call.limit is not None and call.limit.expired():
-                # Its time is over, which a thread can only be told: the step has not ended before the thread has.
+                # Its time is over, which a thread can only be asked: the step has not ended before the thread has.
                 await asyncio.wait({running})
             raise  # otherwise the program ends, and does not wait for a thread that may never end
         finally:
@@ -458,7 +458,7 @@ class Steps:
                 journal.note(failed)
             else:
                 value, blob = value_of(ended.content) if ended.content is not None else (NOTHING, None)
-                paid = step.tool.cost if spent is None else spent  # as the tool declares it, or told
+                paid = step.tool.cost if spent is None else spent  # as the tool declares it, or as it was reported
                 cost = paid if step.kind == "tool" else spent if ended.cost is None else ended.cost
                 finished = ev.StepFinished(
                     step=step.id,
@@ -505,7 +505,7 @@ class Steps:
             record = journal.log.steps.get(step.id)
             session = journal.session
             if record is None and step.heard is not None and len(session.said) > step.heard:
-                # Wished for before the course was changed, and not begun: not journaled, as it stays so.
+                # Requested before the course was changed, and not begun: not journaled, as it stays so.
                 self.see_messages()
                 raise redirected(session, session.last_said() or 0, "", DID_NOT_HAPPEN)
             if step.on_redirect == "again" or record is None:

@@ -229,7 +229,7 @@ class Supervisor:
         if is_watched:
             try:
                 policy = await self._policy(terms.policy)
-            except (InvalidInput, Damaged):  # nobody watches it, as the log says
+            except (InvalidInput, Damaged):  # it is not watched, as the log says
                 is_watched = False
         oversight = RunMonitor(
             policy,
@@ -318,7 +318,7 @@ class Supervisor:
         """Return people's labels of wrong interventions, as far as they apply to this policy's thresholds now."""
         others: dict[str, Policy] = {}
         for by in {one.by for one in judged if one.by.startswith(cmd.BY_POLICY)}:
-            with contextlib.suppress(InvalidInput, Damaged):  # nobody knows any more what it stepped in for
+            with contextlib.suppress(InvalidInput, Damaged):  # its reasons are gone
                 others[by] = await self._policy(by.removeprefix(cmd.BY_POLICY))
         return wrong_lately(policy, judged, others, self.clock.now())
 
@@ -508,7 +508,7 @@ class WatchedSession:
                         self._act(decision, record.position)
             self._driver.show_risk(oversight.values.get("risk"))
             self._keep_pace(oversight)
-        finally:  # what cannot be read or measured is logged by the loop, and the rest goes on
+        finally:  # what cannot be read or measured is logged by the loop, and the rest continues
             if self._behind and not self._is_due:
                 self._is_due = True
                 self._supervisor.loop.call_soon(self._work)

@@ -134,7 +134,7 @@ class Sweeper:
                 parent = (await load(self._store, above.head)).state.session
                 # No stop comes to a child that had ended: a person has opened a new turn of it since.
                 stop = passed_on(parent, child.id) if child.id in parent.children.values() else None
-                # A stop that has reached it is behind it: whoever lifted that since wants it to go on.
+                # A stop that has reached it is done: a person who lifted that since wants it to continue.
                 if stop is not None and await self._store.row(child.id, stop.id) is None:
                     if above.head.status == Status.HALTED and not above.alive:
                         await self._attend(child.parent)  # its owner died, and its head may not say that it needs one

@@ -112,7 +112,7 @@ class Tool(Generic[P, T_co]):
     def __post_init__(self) -> None:
         object.__setattr__(self, "__wrapped__", self.function)
         for name in _LOOKED_AT:
-            # What frameworks look at to make a schema of a function: they shall see the function.
+            # What frameworks read to make a schema of a function: they shall see the function.
             if hasattr(self.function, name):
                 object.__setattr__(self, name, getattr(self.function, name))
         returns = getattr(self, "__annotations__", {}).get("return")
@@ -272,7 +272,7 @@ def _copy(value: Any) -> Any:
 def _known_to_msgspec(hint: Any) -> Any:
     try:
         msgspec.json.schema(hint)
-    except Exception:  # noqa: BLE001 - a type that has no schema is taken as it comes
+    except Exception:  # noqa: BLE001 - a type without a schema is accepted unchecked
         return Any
     return hint
 
@@ -483,7 +483,7 @@ def module_name(name: str) -> str:
     if isinstance(spec, str) and spec not in _MAIN:
         return spec
     stem = Path(getattr(main, "__file__", None) or "").stem
-    # A file that is named like a module of Python itself cannot be told from it.
+    # A file that is named like a module of Python itself cannot be distinguished from it.
     return stem if stem and "." not in stem and stem not in sys.stdlib_module_names else name
 
 
@@ -497,7 +497,7 @@ def tool_of(body: Callable[..., Any]) -> Tool[..., Any]:
     """Return the tool of ``body``: as it declares itself, as a declarations file has it, or undeclared."""
     if isinstance(body, Tool):
         return cast("Tool[..., Any]", body)
-    # Only what stands in a module: to keep a closure, a method or an object would keep all that it holds, a run even.
+    # Only what is in a module: to keep a closure, a method or an object would keep all that it holds, a run even.
     if isinstance(body, FunctionType) and "<" not in body.__qualname__:
         return _remembered(body)
     return _made_of(body)
@@ -512,7 +512,7 @@ def _made_of(body: Callable[..., Any]) -> Tool[..., Any]:
     origin = origin_of(body)
     declared = _registered.get(origin)
     if declared is not None and declared.function is body:
-        return declared  # a framework was given the function, and @tool stands above its decorator
+        return declared  # a framework was given the function, and @tool is above its decorator
     known = _declarations.get(origin)
     if known is not None:
         made = declared_tool(body, **known)

@@ -174,7 +174,7 @@ class UndoRunner:
         await written
         step = StepId(f"hold {hold.name}")
         if step in self._gate.settling:
-            return  # it is being let go: by the agent, before it was stopped
+            return  # it is being released: by the agent, before it was stopped
         self._gate.settling[step] = "its release"
         try:
             await self._release(hold, step)
@@ -186,7 +186,7 @@ class UndoRunner:
             return
         for number in range(hold.tries + 1, UNDO_TRIES + 1):
             await self._gate.until_fresh()
-            if self._journal.session.status is Status.HALTED:  # it is let go when the halt is lifted
+            if self._journal.session.status is Status.HALTED:  # it is released when the halt is lifted
                 return
             try:
                 arguments = decode(await content_of(self._ctx.store, hold.given))

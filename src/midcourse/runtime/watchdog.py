@@ -43,7 +43,7 @@ class Watchdog:
     def check(self) -> Blocked | None:
         """Return what blocks the loop, once for each time. Called now and then, from another thread."""
         now = self._clock.monotonic()
-        # Counted from the question, not from the last answer: whoever looks seldom is told no less of the truth.
+        # Counted from the question, not from the last answer: a rare check reports no less of the truth.
         asked_at = self._asked_at
         if asked_at is None:
             self._asked_at = asked_at = now

@@ -146,11 +146,11 @@ class Worker:
         )
         try:
             await self.store.enlist(self.id, self.bus.address)
-            await self.supervisor.pinned(NO_TERMS, DEFAULT)  # a default that nobody knows is better told now
+            await self.supervisor.pinned(NO_TERMS, DEFAULT)  # an unknown default is better reported now
             self._listener.start()
             self.bus.listen(self._listener.hear)
         except BaseException:
-            await self.close(0.0)  # nobody else will close what could not be opened
+            await self.close(0.0)  # no other code will close what could not be opened
             raise
 
     async def drain(self, grace: float) -> int:
@@ -169,7 +169,7 @@ class Worker:
         leaving = self.drivers()
         for driver in leaving:
             driver.drain(until)
-        # Looked at, not waited for: drivers end by themselves, each in its own time.
+        # Polled, not waited for: drivers end by themselves, each in its own time.
         while any(not driver.is_over for driver in leaving) and self.clock.monotonic() < patience:
             await self.clock.sleep(0.002)
         return len(leaving)
@@ -322,7 +322,9 @@ class Worker:
         state = first(session_id, at, event, content)
         rows = [(Position(1), content, state.digest)]
         worker = self.id if self.drives and parent is None else None
-        if parent is not None:  # also if it exists: a parent that goes on elsewhere makes the closures it spawned anew
+        if (
+            parent is not None
+        ):  # also if it exists: a parent that continues elsewhere makes the closures it spawned anew
             self._remember(session_id, agent)
         audit = (
             (made(session_id, by, role, "session.start", f"{agent.name}: {goal}" if goal else agent.name, at),)
@@ -334,7 +336,7 @@ class Worker:
         )
         self._remember(session_id, agent)
         question = self.supervisor.about_goal(state.session, asks=agent.asks)
-        if question is not None:  # decided before anything of it begins, whoever drives it
+        if question is not None:  # decided before anything of it begins, under any owner
             try:
                 await self.store.put(session_id, question.id, encode_command(question), at)
             except StoreError as error:  # it exists and is ours: better begun without its question than never
@@ -388,7 +390,7 @@ class Worker:
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(_log_failure)  # nobody waits for it any more
+            task.add_done_callback(_log_failure)  # it is no longer waited for
             raise
 
     def _remember(self, session_id: SessionId, agent: Agent[object]) -> None:
@@ -419,7 +421,7 @@ class Worker:
         epoch = self.failed_writes.epoch(session_id)
         if epoch is None:
             owned = await self.store.take(session_id, self.id)
-        else:  # still ours: a write had failed, and it goes on from what is durable
+        else:  # still ours: a write had failed, and it continues from its durable state
             owned = await self._take_again(session_id, epoch)
         try:
             loaded = await load(self.store, owned.head)

@@ -111,15 +111,15 @@ class WorldCheck:
         changes = [change for change in await asyncio.gather(*looks) if change is not None]
         with self._journal.lock:
             if self._journal.session.status not in (Status.RUNNING, Status.WAITING, Status.QUEUED):
-                self._to_check = True  # stopped meanwhile: looked at again when it goes on
+                self._to_check = True  # stopped meanwhile: checked again when it continues
                 return None
             self._to_check, self._rests_since = False, None
             self._checked = _rest_of(self._journal.session)
             standing = self._journal.session.changes
             if changes and tuple(changes) == standing:
-                return None  # told before, and still so: what could not be looked at then cannot be now
+                return None  # reported before, and still so: what could not be checked then cannot be now
             if not changes and (is_warm or not standing or any(_is_a_persons(one) for one in standing)):
-                return None  # a person was told and let it go on: what they were told is the agent's to know, too
+                return None  # a person was notified and let it continue: the agent gets the same facts, too
             self._journal.note(ev.WorldChanged(changes=tuple(changes)))
             policies = [_policy(change.policy) for change in changes]
             strictest = max(policies, key=SEVERITY.index, default="go_on")

@@ -112,7 +112,7 @@ _placing: Final = threading.Lock()
 @midcourse.tool(effect="read")
 async def check_order(customer: str, item: str, quantity: int) -> dict[str, Any]:
     """Check an order: what it costs, and whether it is within the customer's limit."""
-    # Without a thread: it takes a few microseconds, and waits for nobody who writes.
+    # Without a thread: it takes a few microseconds, and waits for no writer.
     return _checked(_desk(folder_of(NAME), "checking"), customer, item, quantity)
 
 
@@ -203,7 +203,7 @@ def _offered(tool: midcourse.Tool[..., Any]) -> ToolDefinition:
 
 
 _PARAMETERS: Final = ModelRequestParameters(function_tools=[_offered(one) for one in TOOLS.values()])
-# A request that the client makes again by itself would be one that nobody sees, counts or can stop.
+# A request that the client makes again by itself could not be seen, counted or stopped.
 _ONCE: Final = cast("ModelSettings", {"max_retries": 0})
 
 

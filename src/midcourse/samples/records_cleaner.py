@@ -67,7 +67,7 @@ def _generate(path: Path) -> None:
         email = f"{first}.{last}{chance.randint(1, 30)}@{chance.choice(_DOMAINS)}"
         used = date(2026, 9, 30) - timedelta(days=int(chance.expovariate(1 / 700)))
         contacts.append((f"{first} {last}".title(), email, f"{used}"))
-        if chance.random() < 0.12:  # somebody has entered it again, in capitals
+        if chance.random() < 0.12:  # it was entered again, in capitals
             contacts.append((f"{last}, {first}".title(), email.upper(), f"{used - timedelta(days=40)}"))
     with closing(sqlite3.connect(path)) as database, database:
         database.executescript(_SCHEMA)

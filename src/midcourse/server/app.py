@@ -273,7 +273,7 @@ class Server:
         app.state.addresses = addresses = Addresses(app.routes)
         explain_errors(app)
         buckets = Buckets(SystemClock(), rate=self.limits.rate, burst=self.limits.burst)
-        # Checked here: what is given to a middleware is looked at with the first request.
+        # Checked here: a middleware's arguments are used only with the first request.
         origins, hosts = allowed_origins(self.allowed_origins), [host_allowed(host) for host in self.allowed_hosts]
         # The last one added sees a request first.
         app.add_middleware(Conventions, addresses=addresses)

@@ -97,7 +97,7 @@ def credential_of(scope: Scope) -> Credential:
     written = headers.getlist("authorization")
     if written:
         found = _BEARER.fullmatch(written[0]) if len(written) == 1 else None
-        # A malformed one is a token that nobody has.
+        # A malformed one cannot be a valid token.
         return Credential(found[1] if found else "-", "", "", "")
     name, cookies = cookie_name(scope), set[str]()
     for line in headers.getlist("cookie"):

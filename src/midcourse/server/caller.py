@@ -277,7 +277,7 @@ async def _principal(request: Request, needed: Rung, *taken: str, agents: bool) 
     principal = await _as_sent(request, known)
     check_headers(request, taken)
     _check_query(request)
-    if known.session is None:  # also if an agent uses it: nobody may do more for saying that they are one
+    if known.session is None:  # also if an agent uses it: to claim to be one gives no more rights
         check_role(known, needed)
     if not agents:
         check_no_agent(principal.session, "use this address")

@@ -191,5 +191,5 @@ def checkpoint_gone(sentence: str, session_id: SessionId) -> Refused:
 
 
 def _shelf(session_id: SessionId) -> str:
-    # Not "<kind>:<id>": those are copied by a fork, and a fork's asks were shown to nobody.
+    # Not "<kind>:<id>": those are copied by a fork, and a fork's asks were never shown.
     return f"chat:{session_id}:shown"

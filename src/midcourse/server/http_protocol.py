@@ -89,7 +89,7 @@ class PatientProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Bytes came: of a head, of a body, or of neither."""
         if self.transport.is_closing():
-            return  # it was refused, and goes on talking
+            return  # it was refused, and still sends
         if not self._in_body and self._timer is None:
             self._expect_more()
         self._not_understood += len(data)
@@ -181,7 +181,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     def _is_too_slow(self) -> None:
         self._timer = None
-        if self.flow.read_paused:  # we do not listen, so that it cannot go on
+        if self.flow.read_paused:  # we do not listen, so that it cannot continue
             self._expect_more()
         elif self._has_begun and not self._in_body:
             self._refuse(_TOO_SLOW)

@@ -125,7 +125,7 @@ def run(
         access_log=False,
         server_header=False,
         root_path=server.root_path,
-        # Streams end at once when the server is told to stop; a request that is being answered may take so long.
+        # Streams end at once when the server is asked to stop; a request that is being answered may take so long.
         timeout_graceful_shutdown=5,
         timeout_keep_alive=75,
     )

@@ -127,7 +127,7 @@ def explain_errors(app: FastAPI) -> None:
     async def unexpected(request: Request, error: Exception) -> Response:
         log.error("%s %s failed unexpectedly", request.method, request.url.path, exc_info=error)
         sentence = "The server failed at this request in an unexpected way; its log has the details. Nothing is lost."
-        # The server hangs up after this: a client that is not told so sends its next request into nothing.
+        # The server hangs up after this: a client that is not notified sends its next request into nothing.
         return problem_response(500, "internal_error", sentence, {"Connection": "close"})
 
     app.add_exception_handler(MidcourseError, known)

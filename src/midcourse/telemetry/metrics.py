@@ -313,7 +313,7 @@ class Metrics:
 
     def _ends(self, seen: _Seen, step: StepId, outcome: Outcome, at: float) -> None:
         call = seen.calls.pop(step, None)
-        if call is None:  # it ended before: what is told of it now is no second end
+        if call is None:  # it ended before: a later report is no second end
             return
         kind, effect, since = call
         self._count(self._calls, kind, effect, outcome)

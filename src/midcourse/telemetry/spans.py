@@ -179,7 +179,7 @@ class Spans(Unmetered):
             attributes["midcourse.parent_session"] = session.parent
         if self._content:
             attributes["midcourse.goal"] = session.goal[:LONGEST]
-        # Nobody has worked on a session that was never begun: there is nothing to go on from.
+        # A session that was never begun has no work to continue.
         links = [] if before is None or session.status is SessionStatus.QUEUED else [Link(_context(trace, before))]
         leg = self._legs[session.id] = _Leg(
             context=_context(trace, _leg_id(session.id, epoch, session.turn)),
@@ -247,7 +247,7 @@ class Spans(Unmetered):
         result: ev.StepFinished | None = None,
     ) -> None:
         known = leg.calls.pop(step, None)
-        if known is None:  # told of later, by a probe or a person: it made its span when it ended
+        if known is None:  # reported later, by a probe or a person: it made its span when it ended
             return
         began, event = known
         attributes = {

@@ -129,7 +129,7 @@ class _Loop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Return the clock's time, for every timer of this loop."""
         now = self._clock.monotonic()
-        # A timer is due less than this early. With more, time stands still for whoever looks, and waits for the rest.
+        # A timer is due less than this early. With more, time would stop for a reader, and wait for the rest.
         self._clock_resolution = ulp(now)
         return now
 

@@ -92,7 +92,7 @@ class Killer(WrappedStore):
                 self._note(*facts)
             self._leave(number, call)
 
-        # The first callback of the future: whoever waits for it is woken after this has run.
+        # The first callback of the future: waiting tasks are woken after this has run.
         written.add_done_callback(done)
         return written
 

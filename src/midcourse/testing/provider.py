@@ -199,7 +199,7 @@ class Provider:
             return pieces, usage(conversation, pieces)
         except Objection:
             raise
-        except Exception as error:  # the script is code of the test; what it raised is told to whoever asked
+        except Exception as error:  # the script is code of the test; its exception goes to the client
             raise Objection(f"the script raised {type(error).__name__}: {error}", status=500) from error
 
     def _note(self, number: int, **changes: Any) -> None:
@@ -207,7 +207,7 @@ class Provider:
             return
         self._received[number] = replace(self._received[number], **changes)
         for loop, changed in list(self._watchers):
-            with suppress(RuntimeError):  # its loop is closed: nobody waits there any more
+            with suppress(RuntimeError):  # its loop is closed: no task waits there any more
                 loop.call_soon_threadsafe(changed.set)
 
 

@@ -22,12 +22,12 @@ _NOT_PUBLIC: Final = tuple(
         "100.64.0.0/10",  # behind a provider's translation; clouds serve machines their secrets there
         "168.63.129.16/32",  # Azure's own services, on every machine
         "192.0.0.0/24",  # protocols; Oracle's cloud serves machines their secrets there
-        *("192.31.196.0/24", "192.52.193.0/24", "192.175.48.0/24"),  # answered by whoever is next
+        *("192.31.196.0/24", "192.52.193.0/24", "192.175.48.0/24"),  # answered by the next handler
         "192.88.99.0/24",  # relays of tunnels
         "198.18.0.0/15",  # measurements
         "2001::/23",  # protocols, and tunnels whose other end is not in the address alone
         *("2001:db8::/32", "3fff::/20"),  # examples
-        "2620:4f:8000::/48",  # answered by whoever is next
+        "2620:4f:8000::/48",  # answered by the next handler
     )
 )
 

@@ -69,7 +69,7 @@ def rename_new(old_folder: int, old: str, folder: int, name: str) -> None:
 def stage(folder: int, content: BinaryIO, like: State, *, temp: str) -> None:
     """Write it beside its place, whole and on the disk, so that a rename is all that is left to do."""
     remove(folder, temp)
-    # A file that nobody had yet gets the mode that the system gives new files here.
+    # A new file gets the mode that the system gives new files here.
     opened = os.open(temp, _NEW, 0o666 if like.mode is None else 0o600, dir_fd=folder)
     with os.fdopen(opened, "wb") as file:
         hashing = hashlib.sha256()

@@ -39,7 +39,7 @@ _LOOKING: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3
 _NEVER: Final = frozenset(
     {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT}
 )
-# SQLite looks at the clock between operations only, so each must be short: few between two looks, and small values.
+# SQLite looks at the clock between operations only, so each must be short: few between two checks, and small values.
 _OPERATIONS_PER_LOOK: Final = 100
 _LARGEST_VALUE: Final = 1_000_000
 _LIMITS: Final = (
@@ -264,7 +264,7 @@ def _may_look(action: int, first: str | None, second: str | None, where: str | N
     """Authorize a query: reading, functions that load no code, and pragmas that only read."""
     del where, by
     # SQLite takes its own tables that are functions (json_each, pragma_table_info) in as if it wrote to its schema.
-    # Nobody else can: the schema is not writable, and the file is open for reading only.
+    # No other code can: the schema is not writable, and the file is open for reading only.
     takes_in = action == sqlite3.SQLITE_UPDATE and first in {"sqlite_master", "sqlite_schema"}
     if action in _LOOKING or takes_in or _is_harmless(action, first, second):
         return sqlite3.SQLITE_OK

@@ -53,7 +53,7 @@ class Changes:
         try:
             yield temp
         except BaseException:
-            with suppress(Exception):  # what cannot be taken back now stays on record
+            with suppress(Exception):  # what cannot be undone now stays on record
                 self._restore(path, record)
             raise
 
@@ -68,7 +68,7 @@ class Changes:
 
     def _restore(self, path: Path, record: CallRecord) -> None:
         temp = record.temp or temp_name(record.key)
-        for left in record.temps:  # nobody's but this call's, so it may go before the rest is looked at
+        for left in record.temps:  # only this call's, so it may go before the rest is checked
             with self._root.exactly(left) as place:
                 if not place.missing:
                     remove(place.folder, place.name)
@@ -82,7 +82,7 @@ class Changes:
                     pass
         # Up to here nothing was touched.
         if (renames_back and puts_back) or any(piece.before.kind == "folder" for piece, _ in due):
-            record = self._backups.mark(path, record)  # not one act, so whoever goes on must know
+            record = self._backups.mark(path, record)  # not one act, so the process that continues must know
         if record.moved is not None:
             with self._root.exactly(record.moved.source) as source, self._root.exactly(record.moved.destination) as now:
                 if renames_back:
@@ -106,7 +106,7 @@ class Changes:
         """
         with self._root.exactly(piece.path) as place:
             seen = place.stat
-            # A folder that the call made, and anything in it, is looked at when it is removed: only if it is empty.
+            # A folder that the call made, and anything in it, is checked when it is removed: only if it is empty.
             now = state_at(place)
             if now.is_same(piece.before):
                 return False, seen
@@ -185,7 +185,7 @@ def _is_one(one: os.stat_result | None, other: os.stat_result | None) -> bool:
 
 def _take_away(place: PathPlace) -> None:
     if outline_at(place).kind == "folder":
-        with suppress(OSError):  # not empty: somebody else uses it by now
+        with suppress(OSError):  # not empty: it is used by now
             os.rmdir(place.name, dir_fd=place.folder)
     else:
         remove(place.folder, place.name)

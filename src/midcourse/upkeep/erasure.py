@@ -136,7 +136,7 @@ async def _erase(
         await _release(worker, owned)
         raise
     worker.erased(session)
-    # A server may have looked at it before, and have written what it tells of it since.
+    # A server may have read it before, and have written its notification since.
     await forget_session(store, session_id)
     return Erased(session, keys)
 
@@ -225,7 +225,7 @@ async def _details(
             try:
                 entry = decode_entry(row.content)
             except Damaged:
-                continue  # whoever reads the log is told of it
+                continue  # a reader of the log gets the error
             # Why it was erased stays, also if it is erased again.
             if entry.session in sessions and entry.detail and entry.action != ERASE:
                 found.setdefault(entry.session, []).append(AuditRow(row.seq, without_detail(row.content), row.digest))
@@ -304,7 +304,7 @@ def _erased(value: Any, session_id: str, *, inside: bool) -> Any:
 def _erased_field(name: str, value: Any, session_id: str, *, inside: bool) -> Any:
     if not isinstance(value, str):
         return _erased(value, session_id, inside=inside)
-    if name == "body" and session_id in value:  # what a webhook is told: JSON in a text, and still to be sent perhaps
+    if name == "body" and session_id in value:  # a webhook's delivery: JSON in a text, and still to be sent perhaps
         try:
             return msgspec.json.encode(_erased(msgspec.json.decode(value), session_id, inside=inside)).decode()
         except msgspec.MsgspecError:

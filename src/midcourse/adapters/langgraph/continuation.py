@@ -19,7 +19,7 @@ def way_of(model: BaseChatModel, asked: Mapping[str, Any]) -> Way:
     """Return how an answer of this model would be continued if it were cut."""
     package = type(model).__module__
     if not package.startswith("langchain_") or package.startswith("langchain_core"):
-        return "again"  # a class of somebody's own, that knows nothing of this
+        return "again"  # a user's own class, that knows nothing of this
     if any(asked.get(name) for name in ("response_format", "output_format", "output_config", "format")):
         return "again"  # half an object cannot be quoted
     thinks = bool(getattr(model, "thinking", None))

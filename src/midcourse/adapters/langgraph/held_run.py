@@ -273,7 +273,7 @@ def valid(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
                 known = results.pop(call["id"] or "", None)
                 text = f"It did not end: {MAY_HAVE_HAPPENED}."
                 made.append(known or ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
-            # No tool sees these, but the model's server does, and wants to know what became of them.
+            # No tool sees these, but the model's server does, and wants to know their outcome.
             for wrong in message.invalid_tool_calls:
                 known = results.pop(wrong["id"] or "", None)
                 text = f"The call was not made: its arguments are no JSON object: {wrong['args']}"

@@ -128,7 +128,7 @@ class LangChainStepModel(BaseChatModel):
         """Return the model without its own retries: those requests could not be seen or stopped."""
         changed: dict[str, Any] = {"max_retries": 0} if hasattr(self.inner, "max_retries") else {}
         if getattr(self.inner, "stream_usage", 0) is None:
-            changed["stream_usage"] = True  # else nobody knows what it costs
+            changed["stream_usage"] = True  # else its cost is unknown
         client = getattr(self.inner, "root_async_client", None)
         if client is None or not hasattr(client, "with_options"):
             return self.inner.model_copy(update=changed) if changed else self.inner

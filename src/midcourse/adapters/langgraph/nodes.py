@@ -222,7 +222,7 @@ async def _call(execute: Execute, open_nodes: Collection[str], request: Any) -> 
             raise_as_was(error)
         return held.restored(result)
 
-    # LangChain looks at the signature for what it puts in beside the model's arguments.
+    # LangChain reads the signature for what it puts in beside the model's arguments.
     own, kind = cast("Any", tool), cast("Any", type(tool))
     named = function or (own._run if kind._arun is cast("Any", BaseTool)._arun else own._arun)  # noqa: SLF001 - as BaseTool does
     update_wrapper(step, inspect.unwrap(getattr(named, "function", named)))

@@ -77,7 +77,7 @@ async def in_own_thread(function: Callable[..., T], /, *arguments: Any, **keywor
             deliver, what = ended.set_exception, RuntimeError(f"StopIteration: {error}")
         except BaseException as error:  # noqa: BLE001 - it is the node's, and the graph's to handle
             deliver, what = ended.set_exception, error
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+        with suppress(RuntimeError):  # the loop is closed, and no task waits
             loop.call_soon_threadsafe(tell, deliver, what)
 
     # A daemon: a process must be able to end while a node waits.

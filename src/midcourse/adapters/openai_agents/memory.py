@@ -25,7 +25,7 @@ class SessionMemory:
         self._save = declared_tool(
             self._add, name=SAVE, origin=f"{agent}:{run.session_id}:{SAVE}", effect="write", probe=self._is_there
         )
-        register(self._save)  # for whoever must find out, here, whether it happened
+        register(self._save)  # for the check, here, whether it happened
 
     async def before(self, items: list[Item]) -> list[Item]:
         """Return the conversation, begun with the session's memory if this is the first turn."""

@@ -123,7 +123,7 @@ class OpenAIStepModel(Model):
             heard = held.run.state.get("heard", 0)
             content = await held.run.stream(name, body, key=key, on_redirect="raise", heard=heard)
         except asyncio.CancelledError:
-            patience.end()  # nobody waits for it any more: a guardrail has been tripped
+            patience.end()  # it was abandoned: a guardrail has been tripped
             raise
         except Redirected as redirect:
             cut = [said(redirect.partial)] if redirect.partial else []

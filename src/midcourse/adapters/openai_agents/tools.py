@@ -211,7 +211,7 @@ class _Runs:
         try:
             return await self._inside(ctx, input)
         except NewCourse:
-            # The outer model is told, and finds out at its next request what the person wants.
+            # The outer model is notified, and gets the person's message with its next request.
             return _BROKEN_OFF
 
 

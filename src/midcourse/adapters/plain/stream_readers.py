@@ -349,7 +349,7 @@ class MessagesReader(StreamReader):
                 calls.append((block["id"], block["name"], spelled))
         blocks = list(self._blocks.values())
         if self.continues:
-            # It goes on in a block of its own, which is one with the text before.
+            # It continues in a block of its own, which is one with the text before.
             texts = [block for block in blocks if block["type"] == "text"]
             others = [block for block in blocks if block["type"] != "text"]
             blocks = [{**(texts[0] if texts else {"type": "text"}), "text": "".join(self.text)}, *others]

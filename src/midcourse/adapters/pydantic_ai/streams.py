@@ -77,12 +77,12 @@ def _continued(answer: ModelAnswer) -> list[ModelMessage]:
 
 def _way(model: Model, settings: ModelSettings, parameters: ModelRequestParameters) -> Way:
     """Return how an answer of this model would be continued if it were cut."""
-    if isinstance(model, FallbackModel):  # nobody knows which one answers next
+    if isinstance(model, FallbackModel):  # it is unknown which one answers next
         return "again" if any(_way(one, settings, parameters) == "again" for one in model.models) else "quote"
     if isinstance(model, WrapperModel):
         return _way(model.wrapped, settings, parameters)
     if isinstance(model, TestModel) or (isinstance(model, FunctionModel) and not hasattr(model, "goes_on")):
-        return "again"  # a function of somebody's own, that knows nothing of this
+        return "again"  # a user's own function, that knows nothing of this
     if parameters.output_mode in ("native", "prompted"):
         return "again"  # half an object cannot be quoted
     thinks = bool(parameters.thinking or settings.get("anthropic_thinking"))

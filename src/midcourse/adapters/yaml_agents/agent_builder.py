@@ -172,7 +172,7 @@ def _declared(
     own = tool_of(function)
     if not given:
         return own
-    # Two files may say different things of one function: each has a tool of its own, told apart by its place.
+    # Two files may declare one function differently: each has a tool of its own, distinguished by its place.
     origin = f"{own.origin}@{page.path.stem}.{page.line(place)}"
     own_fields = (*_DECLARED, "undo", "probe", "observes", "retry")
     before = {field: getattr(own, field) for field in own_fields} if own.declared else {}

@@ -89,7 +89,7 @@ def course_of(recording: Recording, policy: Policy, drift: DriftGauge | None = N
     values, restraint = oversight.values, policy.restraint
     for step, act in zip(recording.steps, recording.acts, strict=True):
         oversight.see(act, past=True)
-        # As long as nothing is decided, nothing counts: one dear request in the first minute stops nobody.
+        # As long as nothing is decided, nothing counts: one dear request in the first minute stops no run.
         if values.get("duration", restraint.first_after) < restraint.first_after:
             continue
         if values.get("api_calls", 0) < restraint.first_after_actions:

@@ -145,7 +145,7 @@ class Recorder:
     ) -> Recording:
         """Return the recording."""
         last = max(0, self.count - 1)
-        if self.steps and self.steps[-1] > last:  # what was told after the last row belongs to it
+        if self.steps and self.steps[-1] > last:  # what was reported after the last row belongs to it
             self.steps = [min(step, last) for step in self.steps]
         return Recording(
             source=source,

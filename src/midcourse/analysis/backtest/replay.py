@@ -81,7 +81,7 @@ def replay(recording: Recording, monitor: Watching, *, interrupts: AbstractSet[s
                         return _stopped(recording, index, next_look, decision, warnings)
                     warnings += decision.level != "none"
                 later = due()
-                # It has nothing new to look for: asking again would go on for ever.
+                # It has nothing new to look for: asking again would never end.
                 next_look = later if later is not None and later > next_look else None
             now = at
         decision = see(act)

@@ -111,7 +111,7 @@ class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     def still(self) -> float | None:
         """Seconds for which the run was stopped; None if it never continued."""
         parts = (self.wait, self.recovery) if self.kind in STOPS else (self.recovery,)
-        before = 0.0 if self.kind == "halt" else self.save or 0.0  # a halt stands from its decision on
+        before = 0.0 if self.kind == "halt" else self.save or 0.0  # a halt is in force from its decision on
         return None if None in parts else sum(part for part in parts if part is not None) + before
 
     @property

@@ -142,7 +142,7 @@ class Tuning:
         facts, policy = one.facts, one.policy
         self._sessions += 1
         if not facts.policy:
-            return  # nobody watched it: what people say of it is about no policy
+            return  # it had no policy: its labels are about none
         tenant = tenant_of(facts.id)
         agent = self._agents.setdefault((facts.agent, policy.name, tenant), _OfAgent(policy, tenant))
         person = self._people.setdefault((facts.person, policy.name, tenant), _OfPerson(policy, tenant))
@@ -160,7 +160,7 @@ class Tuning:
     def _intervention(self, made: Interruption, agent: _OfAgent, person: _OfPerson) -> None:
         self._labelled += made.is_labelled
         _note(made, agent.seen)
-        if made.kind == "notify":  # nobody was interrupted
+        if made.kind == "notify":  # no person was interrupted
             return
         person.at.append(made.at)
         if made.answer is not None:
@@ -227,7 +227,7 @@ def _loosened(
         if path is None or all(one.is_right for one in at_stage):
             continue
         now = _setting(changed, path)
-        if now is None and signal != "risk":  # it was taken away since; a risk has the one it was calibrated to
+        if now is None and signal != "risk":  # it was removed since; a risk has the one it was calibrated to
             continue
         found = _better(at_stage, limit, now, is_below=signal == "token_rate", is_stop=stage == "stop")
         if found is None:
@@ -397,7 +397,7 @@ def _busiest(times: Iterable[float]) -> int:
 
 def path_of(signal: str, stage: str) -> str | None:
     """Return the path of a threshold in a policy; None if that signal has none for that stage."""
-    # A signal with a single threshold is called by where that stands: errors.streak.
+    # A signal with a single threshold is named by its place: errors.streak.
     path = f"signals.{signal}" if "." in signal else f"signals.{signal}.{stage}"
     return path if path in _PATHS else None
 

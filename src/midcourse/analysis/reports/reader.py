@@ -122,7 +122,7 @@ class FactsReader:
                 self._agent, self._person, self.terms = event.agent, event.by, event.terms
                 self._started, self._messages, self._rests_since = at, 1, at
             case ev.SessionForked():
-                # What came before is its source's, and told there.
+                # What came before is its source's, and counted there.
                 self._begin()
                 self._turns = 0
                 self._started, self._ended, self._outcome, self._score = at, None, "", None
@@ -205,7 +205,7 @@ class FactsReader:
                 self._draft("halt", by, "", record, wished)
             case ev.SessionRedirected(by=by, level=level):
                 self._messages += 1
-                # A policy's is its question for the plan; of a session that stands still, it is what it goes on with.
+                # A policy's is its question for the plan; of a stopped session, it is what it continues with.
                 if level != "event" and not by.startswith((BY_POLICY, BY_AGENT)) and not self._stands():
                     self._draft("redirect", by, message_id(self._messages), record)
             case ev.SessionPaused() | ev.SessionCancelled():
@@ -214,7 +214,7 @@ class FactsReader:
                         draft.stood = record.at
             case ev.SessionResumed():
                 self._lifted(record.at)
-            case ev.HaltLifted():  # a pause that it found stands again
+            case ev.HaltLifted():  # a pause that it found is in force again
                 self._lifted(record.at, kinds=frozenset({"halt"}))
             case ev.CheckpointTaken(state=state, history=history) if self._last is not None:
                 if self._last.stood is None:

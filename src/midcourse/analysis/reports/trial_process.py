@@ -62,7 +62,7 @@ _jobs = msgspec.json.Decoder(_Try | _Calibrate)
 _lines = msgspec.json.Decoder(_Told | _Refused | _Done)
 
 
-# ---- whoever waits
+# ---- the waiting process
 
 
 async def try_policies(runs: Runs, policies: Sequence[Policy], going: Going, *, seconds: float = SECONDS) -> Trial:
@@ -170,5 +170,5 @@ def work(job: bytes, out: BinaryIO) -> None:
 if __name__ == "__main__":
     with contextlib.suppress(OSError):
         os.nice(_LOWER)
-    with contextlib.suppress(BrokenPipeError):  # nobody waits any more
+    with contextlib.suppress(BrokenPipeError):  # no process waits any more
         work(sys.stdin.buffer.read(), sys.stdout.buffer)

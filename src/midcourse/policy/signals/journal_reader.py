@@ -151,7 +151,7 @@ class JournalReader:
                 effect=begun.effect,
                 seconds=max(0.0, at - since),
                 tokens_out=event.tokens or None,
-                # A model that costs nothing is on no price list: nobody knows what it costs, unless somebody said so.
+                # A model that costs nothing is on no price list: its cost is unknown, unless it is declared.
                 cost=spent or (None if kind == "model" and not event.free else 0.0),
             ),
         )

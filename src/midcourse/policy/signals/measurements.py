@@ -164,7 +164,7 @@ class Measures:
             self._hold_to(act.goal)
         elif isinstance(act, Said):
             self.goal = act.text if act.is_goal else self.goal
-            # From here on it does what it was told, and is held to that.
+            # From here on it follows the message, and is measured by that.
             self._hold_to(self.goal if act.is_goal else f"{self.goal}\n{act.text}")
             self._drop("scope_drift", "scope_drift.alignment")
             self._loops.progress()

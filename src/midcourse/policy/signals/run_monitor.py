@@ -76,7 +76,7 @@ class RunMonitor:
         is_declared = self._declared is not None
         self._latches.arm(self._rules, nearby, tells_only=not may_stop(rule, is_declared=is_declared))
 
-    # ---- what is told
+    # ---- notices
 
     @property
     def budget(self) -> float | None:
@@ -141,7 +141,7 @@ class RunMonitor:
         """Measure drift by this from now on; a string is the reason why nothing does."""
         self._measures.measure_drift(by)
 
-    # ---- what is taken in
+    # ---- acts
 
     def _feed(self, act: AnyAct) -> None:
         if type(act) is Begun:
@@ -151,7 +151,7 @@ class RunMonitor:
         if isinstance(act, SteppedIn):
             self._stepped_in(act)
         elif isinstance(act, WentOn) and self._unheard is not None:
-            # It never happened: somebody had stopped it, or was being asked. That is no reason to go on for ever.
+            # It never happened: it had been stopped, or waited for an answer. That must not last for ever.
             self.failed(self._unheard)
         elif isinstance(act, WentOn) and self._reviewed:
             self._reviewed = False

@@ -78,7 +78,7 @@ class Latches:
 
         ``shape`` is another number whenever other signals have a value.
         """
-        if shape != self._measured:  # most signals of a run are never measured, and need not be looked at
+        if shape != self._measured:  # most signals of a run are never measured, and need not be checked
             self._measured = shape
             self._present = [arm for arm in self._arms if arm[0] in values]
         self._is_past = False

@@ -94,7 +94,7 @@ async def _first_message(caller: Caller, session_id: SessionId, wish: schemas.Ch
         if (session.messages[0].text, session.messages[0].by) != (wish.message, caller.principal.by):
             await begun.forget()
         return await _next_message(caller, session, wish)
-    except MidcourseError:  # nothing was begun: whoever begins it later did not do so with this key
+    except MidcourseError:  # nothing was begun: a later beginning has another key
         await begun.forget()
         raise
     return _frames(caller, ChatFrames(session_id), after=0)

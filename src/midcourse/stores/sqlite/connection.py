@@ -61,7 +61,7 @@ def open_store(
     with contextlib.ExitStack() as undo:
         try:
             writer = _connect(path, undo)
-            # As a whole: whoever makes the store at the same time is in the way of every single step.
+            # As a whole: another process making the store at the same time would be in the way of every single step.
             patiently(lambda: _prepare(writer, path), path)
             durability = set_durability(writer, path, durability)
             writer.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten, not only forgotten
@@ -164,7 +164,7 @@ def _mend_indexes(connection: sqlite3.Connection, path: Path) -> None:
 
 def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
     """Check, before anything is written, that the file is empty, or a store of ours."""
-    # In this order: whoever makes a store at the same time writes both at once, so what is read later is not older.
+    # In this order: another maker of the store writes both at once, so what is read later is not older.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != APPLICATION_ID and tables:

@@ -25,7 +25,7 @@ _guard = threading.Lock()
 
 def _in_child() -> None:
     """Reset the locks in a forked child, which holds none; a thread that is gone may have held the guard."""
-    global _guard  # noqa: PLW0603 - a lock of the parent's threads is of no use here
+    global _guard  # noqa: PLW0603 - a lock of the parent's threads is useless here
     _guard = threading.Lock()
     _held.clear()
 
@@ -119,7 +119,7 @@ def _look(path: str) -> bool:
         except OSError:
             return True  # not readable for us: unknown is not dead
         try:
-            # Shared: two processes that look at the same time must not take each other for the worker.
+            # Shared: two processes that check at the same time must not take each other for the worker.
             fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             return True

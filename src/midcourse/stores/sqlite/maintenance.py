@@ -142,7 +142,7 @@ def unpack(backup: Path, to: Path, progress: Progress = lambda _done, _all: None
     with _opened(to) as connection:
         connection.execute("DELETE FROM workers")
         for key, session_id, epoch in connection.execute("SELECT key, id, epoch FROM sessions").fetchall():
-            # Whoever owned it elsewhere holds an epoch of the past here.
+            # An owner elsewhere holds an epoch of the past here.
             connection.execute(WRITE["update_owner"], (epoch + 1, None, owner_seal(session_id, epoch + 1, None), key))
         connection.execute("DELETE FROM meta WHERE name = ?", (BACKUP_AT,))
         connection.commit()

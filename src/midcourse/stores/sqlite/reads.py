@@ -212,7 +212,7 @@ def unattended(
             try:
                 known = read_ownership(row)
             except Damaged:
-                continue  # whoever asks for it by its id is told
+                continue  # a read by its id raises the error
             found[known.head.id] = Owned(
                 head=known.head,
                 epoch=known.epoch,

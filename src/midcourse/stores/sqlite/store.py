@@ -95,7 +95,7 @@ class DatabaseStore(ABC):
             await self._refuse(store_errors.already_enlisted(self._worker))
         self._worker = worker  # before the first await: of two calls at once, one is refused
         try:
-            # Alive before it is known: whoever learns of the worker must find it alive.
+            # Alive before it is known: a process that sees the worker must find it alive.
             started_at = await self._reads.submit(lambda _: self._come_alive(worker))
             await self._writes.submit(partial(writes.add_worker, worker=worker, address=address, started_at=started_at))
         except MidcourseError:

@@ -68,7 +68,7 @@ class WriteThread:
                 return [JobAnswer(jobs[0].future, None, self._told(undone.__cause__ or undone))]
             # One that does not fit must not take the others along: each gets a transaction of its own.
             return [answer for job in jobs for answer in self._transaction([job])]
-        except Exception as error:  # noqa: BLE001 - whatever it is, everybody in the batch is told, and the thread lives on
+        except Exception as error:  # noqa: BLE001 - whatever it is, the whole batch gets it, and the thread lives on
             self._roll_back()
             # A copy for each: a traceback that grows in one task is not another task's.
             return [JobAnswer(job.future, None, copy(self._told(error))) for job in jobs]

@@ -173,7 +173,7 @@ def save_snapshot(
         raise store_errors.not_found(session_id, store)
     key, _, seal, current, owner = row
     check_owner(session_id, current, owner, seal)
-    # Of a session that was let go the last owner may still write one: it is no truth, and saves the next one reading.
+    # Of a released session the last owner may still write one: it is no truth, and saves the next one reading.
     if current != epoch:
         raise store_errors.stale_epoch(session_id, epoch, current, owner)
     connection.execute(_INSERT_SNAPSHOT, (place(key, position), content, snapshot_seal(session_id, position, content)))

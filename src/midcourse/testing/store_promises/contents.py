@@ -148,7 +148,7 @@ class KeepingPromises(StoreGiven):
         def run(name: str) -> None:
             try:
                 asyncio.run(drive(name))
-            except BaseException as failure:  # noqa: BLE001 - told by the test below, whatever it is
+            except BaseException as failure:  # noqa: BLE001 - reported by the test below, whatever it is
                 failures.append(failure)
 
         threads = [threading.Thread(target=run, args=(name,)) for name in "ab"]

@@ -207,7 +207,7 @@ class _Events:
         return self._event("error", code=code, message=objection.message, param=objection.param)
 
     def whole(self, pieces: Sequence[Piece], usage: Usage) -> Mapping[str, object]:
-        for piece in pieces:  # the same items as in a stream, whose events nobody reads
+        for piece in pieces:  # the same items as in a stream, whose events are not read
             if isinstance(piece, Text):
                 self.text(piece.text)
             elif isinstance(piece, Call):

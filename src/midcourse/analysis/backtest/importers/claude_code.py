@@ -111,11 +111,11 @@ def read(lines: Lines) -> Iterator[Recording]:
     seen: set[str] = set()
     for number, line in lines:
         entry = _entry(lines, number, line)
-        if entry is None or entry.uuid in seen:  # a session that was taken up again repeats its past
+        if entry is None or entry.uuid in seen:  # a session that was continued repeats its past
             continue
         agent = ""
         if entry.is_sidechain:
-            # Old transcripts keep subagents beside each other in one file, told apart only by what follows what.
+            # Old transcripts keep subagents beside each other in one file, distinguished only by what follows what.
             agent = entry.agent_id or branch.get(entry.parent_uuid or "", entry.uuid or "")
         if entry.uuid is not None:
             seen.add(entry.uuid)

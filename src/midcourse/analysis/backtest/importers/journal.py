@@ -119,7 +119,7 @@ def recording_of(
     return recorder.done(
         source=agent or SOURCE,
         run_id=run_id,
-        task_key=goal,  # the same wish again, and a fork, are no other task
+        task_key=goal,  # the same goal again, and a fork, are no other task
         outcome=outcome or end.outcome,
         task_class=task_class,
         domain=agent,
