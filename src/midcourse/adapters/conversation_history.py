@@ -64,7 +64,6 @@ class OwnIds:
         self._taken = set(taken)
 
     def take(self, ids: Iterable[str]) -> None:
-        """These are in the conversation."""
         self._taken.update(ids)
 
     def own(self, id: str) -> str:

@@ -38,7 +38,6 @@ class MemoryBus:
         self._thread.start()
 
     def send(self, address: str, note: Note) -> None:
-        """Send a note, if the address is there."""
         receiver = _buses.get(address)
         if receiver is not None:
             receiver._take(note)  # noqa: SLF001 - its own class

@@ -78,7 +78,6 @@ def is_no(answer: Value) -> bool:
 
 
 def is_yes(answer: Value) -> bool:
-    """Return True if an answer approves."""
     said = decode(answer.raw)
     return said is True or (isinstance(said, str) and said.strip().lower() in _YES)
 

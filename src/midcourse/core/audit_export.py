@@ -74,7 +74,6 @@ class Verified(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 def title_line(title: Title) -> bytes:
-    """Return the first line."""
     return _encoder.encode(msgspec.structs.replace(title, format=FORMAT)) + b"\n"
 
 
@@ -90,7 +89,6 @@ def row_line(row: AuditRow, *, shown: bool) -> bytes:
 
 
 def end_line(ends: int, digest: bytes) -> bytes:
-    """Return the last line."""
     return _encoder.encode(End(ends=ends, digest=digest.hex())) + b"\n"
 
 

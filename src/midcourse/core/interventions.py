@@ -80,7 +80,6 @@ class Interventions:
         self._made: dict[str, Intervention] = {}
 
     def apply(self, record: Recorded) -> None:
-        """Add a record."""
         match record.event:
             case InterventionMade() as made:
                 self._made[made.intervention] = _intervention(record.at, made)

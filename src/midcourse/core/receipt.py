@@ -147,7 +147,6 @@ def line_of(call: OpenCall) -> ev.ReceiptLine:
 
 
 def finished_line(call: OpenCall) -> ev.ReceiptLine:
-    """Return the line of a call that returned."""
     return _line(call, "kept" if call.can_undo else "cannot be undone")
 
 
@@ -273,7 +272,6 @@ class EffectEntry(msgspec.Struct, gc=False):
 
     @property
     def line(self) -> ev.ReceiptLine:
-        """Its line in a receipt."""
         return replace(self._line, arguments=self.arguments)
 
     @property

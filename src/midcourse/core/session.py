@@ -529,5 +529,4 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
         return asks if lapses is None else (*asks, lapses)
 
     def ask(self, ask: AskId) -> OpenAsk | None:
-        """Return the open ask of that id."""
         return next((one for one in self.asks if one.id == ask), None)

@@ -79,7 +79,6 @@ class Curve:
         self._points: list[Point] = []
 
     def add(self, at: float, value: float) -> None:
-        """Add a point."""
         points = self._points
         if len(points) > 1 and points[-1][1] == value == points[-2][1]:
             points[-1] = (at, value)  # it stays where it was: two points say so

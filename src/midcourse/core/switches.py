@@ -32,7 +32,6 @@ class Scope(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     tenant: str | None = None
 
     def covers(self, session_id: SessionId, agent: str, labels: Sequence[str]) -> bool:
-        """Return True if a session is in it."""
         if self.tenant is not None and tenant_of(session_id) != self.tenant:
             return False
         match self.kind:
@@ -154,7 +153,6 @@ class SwitchPreview(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def count(self) -> int:
-        """The total."""
         return sum(self.by_status.values())
 
     def __str__(self) -> str:

@@ -56,7 +56,6 @@ class Artifact(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     reviewed_by: str = ""
 
     def is_due(self, now: float) -> bool:
-        """Return True if a review is due by now."""
         return self.due_at <= now
 
     @property

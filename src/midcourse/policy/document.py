@@ -248,7 +248,6 @@ class Classes(Part):
     )
 
     def of(self, task_class: TaskClass) -> ClassRule:
-        """Return the rule of a class."""
         rule: ClassRule = getattr(self, task_class)
         return rule
 

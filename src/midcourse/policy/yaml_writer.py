@@ -40,7 +40,6 @@ def from_document(document: object) -> Policy:
 
 
 def setting_text(value: Setting) -> object:
-    """Return one setting as JSON."""
     return format_duration(value) if isinstance(value, Span) else list(value) if isinstance(value, tuple) else value
 
 

@@ -89,41 +89,33 @@ class Meters(Unmetered):
         self._meters = meters
 
     def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.recorded(session, epoch, record)
 
     def stopping(self, session: Session, verb: StopVerb, by: Stopper, wished_at: float, at: float) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.stopping(session, verb, by, wished_at, at)
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.stop_answered(verb, by, seconds)
 
     def taking(self, session: Session, seconds: float) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.taking(session, seconds)
 
     def left(self, session_id: SessionId) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.left(session_id)
 
     def committed(self, seconds: float) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.committed(seconds)
 
     def saved(self, kind: CheckpointKind, seconds: float, size: int) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.saved(kind, seconds, size)
 
     def delivered(self, seconds: float) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.delivered(seconds)

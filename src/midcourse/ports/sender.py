@@ -44,7 +44,6 @@ async def sender(store: Store) -> SessionId | None:
 
 
 async def has_session(store: Store, session_id: SessionId) -> bool:
-    """Return whether the store has a session of that id."""
     try:
         await store.head(session_id)
     except (SessionNotFound, UnicodeEncodeError):  # no id that was ever given holds half a surrogate pair

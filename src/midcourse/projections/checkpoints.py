@@ -261,7 +261,6 @@ class Unconfigured:
         self._said = False
 
     def moved(self, session_id: SessionId) -> None:
-        """Say it."""
         if not self._said:
             self._said = True
             log.warning(

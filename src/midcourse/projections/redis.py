@@ -48,7 +48,6 @@ class RedisBoard:
             raise StoreUnavailable(f"Redis at {self.name} does not take it ({words}).") from error
 
     async def close(self) -> None:
-        """Close its connections."""
         try:
             await self._client.aclose()
         except self._errors:  # it is gone already

@@ -118,7 +118,6 @@ class ActiveSwitches:
 
 
 def covers(scope: Scope, session: Session) -> bool:
-    """Return True if a scope covers a session."""
     return scope.covers(session.id, session.agent, session.terms.labels)
 
 

@@ -160,7 +160,6 @@ class Driver:
 
     @property
     def id(self) -> SessionId:
-        """The session's id."""
         return self.journal.session.id
 
     # ---- on any thread
@@ -219,7 +218,6 @@ class Driver:
 
     @property
     def session(self) -> Session:
-        """The session as it is, durable or not."""
         return self.journal.session
 
     @property

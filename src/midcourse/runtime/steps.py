@@ -112,7 +112,6 @@ class Steps:
         return self._ctx.store
 
     async def content_of(self, value: Value) -> bytes:
-        """Return the bytes of a journaled value."""
         return await content_of(self._ctx.store, value)
 
     def _submit(self, wanted: StepRequest | Question) -> "asyncio.Future[Any]":

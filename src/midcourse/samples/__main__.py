@@ -85,7 +85,6 @@ class Screen:
             self.text = heard
 
     def line(self, text: str) -> None:
-        """Print a line."""
         print(f"\n{text}" if self._in_line else text, flush=True)
         self._in_line = False
 

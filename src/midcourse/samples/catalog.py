@@ -20,12 +20,10 @@ class Sample:
 
     @property
     def name(self) -> str:
-        """The name to start it by."""
         return self.agent.name
 
     @property
     def description(self) -> str:
-        """Its description, a sentence."""
         return self.agent.description
 
     @property

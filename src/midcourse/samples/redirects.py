@@ -29,7 +29,6 @@ class StoryCourse:
 
     @property
     def last(self) -> str:
-        """The last message."""
         return self.said[-1] if self.said else ""
 
     @property

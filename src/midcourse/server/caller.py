@@ -58,7 +58,6 @@ class Caller:
 
     @property
     def role(self) -> Role:
-        """The caller's role."""
         return self.principal.role
 
     def check_reach(self, session_id: str | None) -> None:
@@ -134,7 +133,6 @@ class Caller:
 
     @property
     def board(self) -> FleetBoard:
-        """The fleet, for its followers."""
         return cast("FleetBoard", self._request.app.state.board)
 
     @property
@@ -166,7 +164,6 @@ class Caller:
         return CommandId(name)
 
     def make_command(self, kind: type[C], **fields: Any) -> C:
-        """Make a command of the caller."""
         own: dict[str, Any] = {
             "id": self.command_id,
             "by": self.principal.by,

@@ -36,7 +36,6 @@ Schema = dict[str, Any]
 
 
 def ref(name: str) -> Schema:
-    """Return a schema of the document, by its name."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 

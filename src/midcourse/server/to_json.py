@@ -43,7 +43,6 @@ def answer(content: object, status: int = 200, headers: Mapping[str, str] | None
 
 
 def encoded(content: object) -> bytes:
-    """Return ``content`` as JSON."""
     return _encoder.encode(content)
 
 

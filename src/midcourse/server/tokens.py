@@ -105,7 +105,6 @@ class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def principal(self) -> Principal:
-        """The token's principal."""
         if self.session is None:
             return Principal(self.name, self.role, None, self.tenant, self.only)
         return Principal(self.name, "agent", self.session, tenant_of(self.session))

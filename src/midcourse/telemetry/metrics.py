@@ -293,7 +293,6 @@ class Metrics:
         self._committed.observe(seconds)
 
     def saved(self, kind: CheckpointKind, seconds: float, size: int) -> None:
-        """Count a checkpoint."""
         self._saved.labels(kind).observe(seconds)
         self._sizes.labels(kind).observe(size)
 

@@ -98,7 +98,6 @@ class Database:
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
-        """Both tools."""
         return (self.query, self.execute)
 
     def probe(self, arguments: Mapping[str, Any], key: str) -> Happened | bool:

@@ -106,7 +106,6 @@ class Files:
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
-        """All of them."""
         return (self.read, self.list, self.write, self.edit, self.move, self.delete)
 
     def undo(self, arguments: Mapping[str, Any], result: object, key: str) -> None:

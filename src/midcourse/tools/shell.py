@@ -81,7 +81,6 @@ class Shell:
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
-        """The only tool."""
         return (self.run,)
 
     async def _run(self, command: str) -> ShellResult:

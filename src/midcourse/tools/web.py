@@ -55,7 +55,6 @@ class Web:
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
-        """All of them."""
         return (self.get, self.put, self.delete, self.post)
 
     async def _get(self, url: str, headers: Mapping[str, str] | None = None) -> WebResponse:

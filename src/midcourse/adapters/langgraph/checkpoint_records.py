@@ -62,7 +62,6 @@ class CheckpointAddress(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The key of its record."""
         return f"{checkpoints_in(self.namespace)}{self.id}"
 
     @property

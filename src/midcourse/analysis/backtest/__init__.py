@@ -65,7 +65,6 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scores(self) -> Scores:
-        """Its figures."""
         return self.first.scores
 
     @property

@@ -143,7 +143,6 @@ class Recorder:
         model: str = "",
         domain: str = "",
     ) -> Recording:
-        """Return the recording."""
         last = max(0, self.count - 1)
         if self.steps and self.steps[-1] > last:  # what was reported after the last row belongs to it
             self.steps = [min(step, last) for step in self.steps]

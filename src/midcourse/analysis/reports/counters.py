@@ -96,7 +96,6 @@ class Shares:
     token_rates: "array[float]" = field(default_factory=floats)
 
     def count(self, facts: SessionFacts) -> None:
-        """Add a session."""
         self.sessions += 1
         self.stopped += facts.was_stopped
         self.stopped_by.update(facts.stopped_by)

@@ -193,7 +193,6 @@ class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def stopped_by(self) -> frozenset[Stopper]:
-        """All who stopped it."""
         return frozenset(one.stopper for one in self.interruptions if one.kind in STOPS)
 
     @property

@@ -28,7 +28,6 @@ POLICY: Final = (
 
 
 def page(report: Report, items: Sequence[ChecklistItem] = ()) -> str:
-    """Return the whole page."""
     when = f"{_day(report.since)} to {_day(report.until)}"
     body = [
         "<header><h1>Report</h1>",

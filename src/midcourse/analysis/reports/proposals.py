@@ -73,7 +73,6 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def after(self) -> Policy:
-        """The policy that it proposes."""
         return from_document(self.document)
 
 
@@ -138,7 +137,6 @@ class Tuning:
         self._sessions = self._labelled = self._warnings = 0
 
     def add(self, one: FleetSession) -> None:
-        """Add a session."""
         facts, policy = one.facts, one.policy
         self._sessions += 1
         if not facts.policy:
@@ -170,7 +168,6 @@ class Tuning:
         person.wrong += made.label == "wrong"
 
     def proposals(self, now: float) -> Tuned:
-        """Return the proposals."""
         found: list[Proposal] = []
         remarks: list[str] = []
         for (agent, *_), of in sorted(self._agents.items()):

@@ -33,7 +33,6 @@ class Going:
         self.phase, self.done, self.of = phase, 0, of
 
     def step(self) -> None:
-        """Count a run."""
         self.done += 1
 
 

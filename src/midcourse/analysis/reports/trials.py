@@ -102,7 +102,6 @@ class Proposed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def policy(self) -> Policy:
-        """The policy that is proposed."""
         return from_document(self.document)
 
 

@@ -69,7 +69,6 @@ def action_text(name: str, arguments: str, text: str) -> str:
 
 
 def text_of(call: Called) -> str:
-    """Return the text of a call."""
     return action_text(call.name, call.arguments, call.text)
 
 

@@ -27,7 +27,6 @@ class MadeArtifacts:
         self.used = 0
 
     def add(self, name: str, step: int, documentation: str) -> None:
-        """Add an artifact, or its documentation."""
         known = self.made.get(name)
         if known is not None:
             known.documentation = documentation or known.documentation

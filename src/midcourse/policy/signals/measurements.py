@@ -83,13 +83,9 @@ class RiskValue(Protocol):
 class RiskGauge(Protocol):
     """Adds up what all signals say together."""
 
-    def feed(self, act: AnyAct) -> None:
-        """Add an act."""
-        ...
+    def feed(self, act: AnyAct) -> None: ...
 
-    def read(self) -> RiskValue:
-        """Return the present value."""
-        ...
+    def read(self) -> RiskValue: ...
 
 
 class Measures:

@@ -194,7 +194,6 @@ class Facts:
         )
 
     def feed(self, act: AnyAct) -> None:
-        """Add an act."""
         if isinstance(act, Begun):
             self._begin(act.goal, act.at)
             return

@@ -109,7 +109,6 @@ class MemoryStore(DatabaseStore):
 
     @property
     def name(self) -> str:
-        """The name of this store for people."""
         return NAME
 
     def peer(self) -> "MemoryStore":

@@ -26,11 +26,9 @@ class ReadThread:
         )
 
     def start(self) -> None:
-        """Begin to read."""
         self._job_thread.start()
 
     def submit(self, read: Read[T]) -> "asyncio.Future[T]":
-        """Enqueue ``read``."""
         return self._job_thread.submit(read)
 
     async def close(self) -> None:

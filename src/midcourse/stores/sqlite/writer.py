@@ -42,7 +42,6 @@ class WriteThread:
         )
 
     def start(self) -> None:
-        """Begin to write."""
         self._job_thread.start()
 
     def submit(self, write: Write[T]) -> "asyncio.Future[T]":

@@ -60,7 +60,6 @@ _COMMAND = READ["command"]
 
 
 def create(connection: sqlite3.Connection, creation: Creation, encoded: Encoded) -> Epoch:
-    """Create a session."""
     head = creation.head
     if connection.execute(_FENCE, (head.id,)).fetchone() is not None:
         raise store_errors.session_exists(head.id)
@@ -250,7 +249,6 @@ def add_worker(connection: sqlite3.Connection, worker: WorkerId, address: str, s
 
 
 def remove_worker(connection: sqlite3.Connection, worker: WorkerId) -> None:
-    """Remove a worker that ends."""
     connection.execute(_DELETE_WORKER, (worker,))
 
 

@@ -12,7 +12,6 @@ def bearer(headers: Mapping[str, str]) -> str | None:
 
 
 def wrong_key(key: str | None) -> Objection:
-    """Return the error for a wrong key."""
     if not key:
         return Objection("You didn't provide an API key.", status=401)
     return Objection(f"Incorrect API key provided: {key[:4]}****.", status=401, code="invalid_api_key")

@@ -112,7 +112,6 @@ def decoded(body: bytes, kind: type[T]) -> T:
 
 
 def encoded(value: object) -> bytes:
-    """JSON."""
     return msgspec.json.encode(value)
 
 

@@ -97,7 +97,6 @@ _entries = msgspec.json.Decoder(TranscriptLine)
 
 
 def is_line(line: dict[str, Any]) -> bool:
-    """Return True if a line is of a transcript."""
     kind = line.get("type")
     return (
         isinstance(kind, str) and kind in _KINDS and not {"sessionId", "leafUuid", "snapshot", "uuid"}.isdisjoint(line)

@@ -41,7 +41,6 @@ _decoder = msgspec.json.Decoder(Sent)
 
 
 def is_event(line: dict[str, Any]) -> bool:
-    """Return True if a line is an event."""
     return "position" in line and "at" in line and ("event" in line or ("type" in line and "data" in line))
 
 
@@ -142,7 +141,6 @@ class _End:
         return "unknown" if self._is_disturbed and self._ended == "success" else self._ended
 
     def see(self, event: ev.AnyEvent) -> None:
-        """Add an event."""
         match event:
             case ev.SessionCompleted():
                 self._ended = "success"

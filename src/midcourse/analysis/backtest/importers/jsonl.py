@@ -183,7 +183,6 @@ _decoder = msgspec.json.Decoder(RunLine)
 
 
 def is_run(line: dict[str, Any]) -> bool:
-    """Return True if a line is a run."""
     return isinstance(line.get("steps"), list)
 
 
