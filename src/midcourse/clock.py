@@ -20,14 +20,12 @@ def _counter() -> Callable[[], float]:
 
 
 _monotonic = _counter()
+# Not the program's shared generator: after `random.seed(0)`, or a fork, all workers would wait equally long.
+_random = random.SystemRandom()
 
 
 class SystemClock:
     """Time, chance and ids as this machine gives them."""
-
-    def __init__(self) -> None:
-        # Not the program's shared generator: after `random.seed(0)`, or a fork, all workers would wait equally long.
-        self._random = random.SystemRandom()
 
     def now(self) -> float:
         """Seconds since 1970."""
@@ -59,7 +57,7 @@ class SystemClock:
 
     def random(self) -> float:
         """Return a number from 0 up to, and not including, 1."""
-        return self._random.random()
+        return _random.random()
 
     def fresh_id(self) -> str:
         """Twenty hexadecimal digits, time first, so that ids of one process sort roughly by age."""

@@ -1,12 +1,14 @@
 """A thread cannot be aborted: what it did after a cancel's grace was over is undone once it has ended."""
 
+import asyncio
 import threading
 from collections.abc import Mapping
 
 import midcourse
-from tests.promises.harness import Place, resumable, until
+from tests.promises.harness import Place, resumable
 
 done: list[str] = []
+entered = threading.Event()
 may_end = threading.Event()
 
 
@@ -18,6 +20,7 @@ def take_back(_arguments: Mapping[str, object], result: object, _key: str) -> No
 @midcourse.tool(effect="write", undo=take_back, local=True)
 def put_slowly(text: str) -> str:
     """A function that does not look whether it should end."""
+    entered.set()
     may_end.wait()
     done.append(text)
     return text
@@ -28,11 +31,11 @@ async def puts(run: midcourse.Run) -> str:
 
 
 async def test_what_a_thread_does_after_the_grace_is_undone_when_it_has_ended(place: Place) -> None:
-    done.clear()
-    may_end.clear()
+    for one in (done, entered, may_end):
+        one.clear()
     async with place.open(agent := resumable(puts)) as mc:
         session = await mc.start(agent)
-        await until(session, "step.begun")
+        await asyncio.to_thread(entered.wait)
         reply = await session.cancel(grace=0)
         assert [call.name for call in reply.running] == ["put"]
         may_end.set()
@@ -43,11 +46,11 @@ async def test_what_a_thread_does_after_the_grace_is_undone_when_it_has_ended(pl
 
 
 async def test_what_ends_within_the_grace_is_kept(place: Place) -> None:
-    done.clear()
-    may_end.clear()
+    for one in (done, entered, may_end):
+        one.clear()
     async with place.open(agent := resumable(puts)) as mc:
         session = await mc.start(agent)
-        await until(session, "step.begun")
+        await asyncio.to_thread(entered.wait)
         await session.cancel(grace=3600)
         may_end.set()
         reply = await session.cancel(grace=3600, until="stopped", wait=30)

@@ -117,10 +117,12 @@ class Sweeper:
         return not await is_orphaned(self._store, head)
 
     async def _pause_orphan(self, child: Head, error: MidcourseError) -> None:
-        """Pause a child once if what stands above it cannot be read: a stop may be on its way, and nothing can tell."""
-        assert child.parent is not None
+        """Pause a child once if what stands above it cannot be read: a stop may be on its way, and nothing can tell.
+
+        Not in the parent's name: a worker that does not know yet that it lost the parent would lift the pause again.
+        """
         why = f"a session above it cannot be read: {error.message}"
-        pause = Pause(id=passed_on_id(child.id, "orphaned"), by=parent_name(child.parent), reason=why)
+        pause = Pause(id=passed_on_id(child.id, "orphaned"), by="midcourse", reason=why)
         log.error("session %s is paused: %s", child.id, why)
         await self._store.put(child.id, pause.id, encode_command(pause), self._clock.now())
 
