@@ -37,7 +37,7 @@ Examples:
   python -m midcourse.samples repo-fixer "Fix the login bug" --store runs.db
       … then type: stay with authentication
   python -m midcourse.samples --session sess_… --store runs.db
-      goes on with a session that was left, or whose process was killed; with --undo: undoes one that has ended
+      continues a session that was left, or whose process was killed; with --undo: undoes one that has ended
   python -m midcourse.samples --store runs.db
       lists the sessions of that file
 

@@ -29,7 +29,7 @@ DESCRIPTION: Final = (
     "Finds duplicate and obsolete contacts in a SQLite table and asks “Confirm delete?” before it deletes."
 )
 GOALS: Final = (
-    "Clean the contacts: remove duplicates and records that nobody has used since before 2022",
+    "Clean the contacts: remove duplicates and records unused since before 2022",
     "Clean the contacts, only duplicates",
 )
 PROMPT: Final = "Confirm delete?"
