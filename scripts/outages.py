@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser.chromium import browsing
 from tests.console.pages import Api, RunPage, Window, let_in, link_for
 from tests.console.processes import Process, held, process
+from tests.console.test_kill_switch import cover, halt, report
 
 SIZES: Final = (("", 1376, 860), ("-390", 390, 844))
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
@@ -113,6 +114,24 @@ def stop_not_stored(outage: Outage) -> None:
     expect(run.tray).to_contain_text("not stored: the store refused the write")
 
 
+def switch_not_stored(outage: Outage) -> None:
+    """The kill switch was thrown while the store is held: it is on in the server, and nothing says so durably."""
+    outage.begin()
+    page = outage.window.open()
+    outage.ending.enter_context(held(outage.store))
+    halt(page, "The release is frozen", 1)
+    expect(report(page)).to_contain_text("Kill switch is on, not stored")
+
+
+def switch_not_answered(outage: Outage) -> None:
+    """The kill switch was pressed, and no reply came."""
+    outage.begin()
+    page = outage.window.open()
+    page.route("**/kill-switches", lambda route: route.abort() if route.request.method == "POST" else route.fallback())
+    halt(page, "The release is frozen", 1)
+    expect(cover(page)).to_contain_text("No reply came")
+
+
 def offline(outage: Outage) -> None:
     """This device has no network, and Pause was pressed."""
     run = outage.begin()
@@ -141,12 +160,12 @@ OUTAGES: Final[dict[str, Callable[[Outage], None]]] = {
     one.__name__.replace("_", "-"): one
     for one in (
         owner_stopped, owner_killed, owner_silent, owner_silent_cancel, owner_silent_fleet, store_busy, stop_not_stored,
-        offline, server_killed, token_revoked, cap_reached,
+        switch_not_stored, switch_not_answered, offline, server_killed, token_revoked, cap_reached,
     )
 }  # fmt: skip
 
 
-DRIVEN_BY_ITS_SERVER: Final = "stop-not-stored"
+DRIVEN_BY_ITS_SERVER: Final = ("stop-not-stored", "switch-not-stored")
 
 
 def take(browser: Browser, name: str, to: Path) -> None:
@@ -154,7 +173,7 @@ def take(browser: Browser, name: str, to: Path) -> None:
     with contextlib.ExitStack() as stack:
         store = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="midcourse-outage-"))) / "runs.db"
         worker = stack.enter_context(process(store))
-        server = worker if name == DRIVEN_BY_ITS_SERVER else stack.enter_context(process(store, "watches"))
+        server = worker if name in DRIVEN_BY_ITS_SERVER else stack.enter_context(process(store, "watches"))
         context = let_in(browser, server.url)
         stack.callback(context.close)
         window = Window(context, server.url)

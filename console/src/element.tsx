@@ -11,9 +11,8 @@
  */
 
 import { type JSX, render } from "preact";
-import { Client, Refusal } from "./api/client";
+import { Client } from "./api/client";
 import { Live } from "./api/live";
-import type { Me, Problem } from "./api/types";
 import { Embedded, Wrong } from "./features/handle/Embedded";
 import base from "./ui/base.css?inline";
 import handle from "./ui/handle.css?inline";
@@ -97,21 +96,8 @@ export class MidcourseHandle extends HTMLElement {
     const live = new Live(client, session);
     this.live = live;
     live.start();
-    const draw = (me: Me | null, problem: Problem | null = null): void => {
-      if (this.live !== live) return;
-      if (me) { client.identity = me.name; live.outbox.revive(); }
-      const keys = this.getAttribute("keys") === "page" ? document : this;
-      this.draw(<Embedded live={live} me={me} problem={problem} server={server.origin} keys={keys} told={told} />);
-    };
-    const ask = (): void => {
-      client.get<Me>("/me").then(draw, (error: Error) => {
-        if (this.live !== live) return;
-        if (error instanceof Refusal) { draw(null, error.problem); told("refused", error.problem); }
-        else setTimeout(ask, 1_000);
-      });
-    };
-    draw(null);
-    ask();
+    const keys = this.getAttribute("keys") === "page" ? document : this;
+    this.draw(<Embedded live={live} server={server.origin} keys={keys} told={told} />);
   }
 
   private draw(content: JSX.Element): void { render(<div class="root"><div>{content}</div></div>, this.root); }

@@ -1,8 +1,8 @@
 /** The console: which page the address means. */
 
 import { render, type JSX } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { ownClient, problemOf, Refusal } from "./api/client";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { ownClient } from "./api/client";
 import { reviveAll } from "./api/outbox";
 import { pageKey } from "./api/pageKey";
 import type { Me } from "./api/types";
@@ -11,7 +11,8 @@ import { areKeysOff, isTyping } from "./features/handle/pressing";
 import { watchSwitches } from "./features/killswitch/switches";
 import { later } from "./features/Later";
 import { isLoginAddress, LoginPage } from "./features/login/LoginPage";
-import { Refused, Rules, useLate } from "./features/States";
+import { useReading } from "./features/reading";
+import { Waiting } from "./features/States";
 import { FleetPage } from "./routes/FleetPage";
 import { InboxPage } from "./routes/InboxPage";
 import { NewRunPage } from "./routes/NewRunPage";
@@ -30,26 +31,21 @@ const PoliciesPage = later(() => import("./routes/PoliciesPage").then((page) => 
 const ReportsPage = later(() => import("./routes/ReportsPage").then((page) => page.ReportsPage));
 
 function Console(): JSX.Element {
-  const [me, know] = useState<Me | null>(null);
-  const [problem, say] = useState<{ code: string; detail: string } | null>(null);
-  const isLate = useLate();
   const isOutside = isLoginAddress() || !pageKey(client.base);
-  useEffect(() => {
-    if (isOutside) return;
-    const ask = (): void => {
-      client.get<Me>("/me").then((known) => { client.identity = known.name; know(known); self.value = known.name; reviveAll(client); watchAsks(client); watchSwitches(client); }, (error: Error) => {
-        const { code, detail } = problemOf(error);
-        say({ code, detail: error instanceof Refusal ? detail : `${detail} It is retried automatically.`.trim() });
-        if (!(error instanceof Refusal)) setTimeout(ask, 1_000);
-      });
-    };
-    ask();
+  const { found: me, connection } = useReading(async () => {
+    if (isOutside) return null;
+    const known = await client.get<Me>("/me");
+    client.identity = self.value = known.name;
+    reviveAll(client);
+    watchAsks(client);
+    watchSwitches(client);
+    return known;
   }, []);
   useLayoutEffect(() => globalKeys(), []);
   const query = address.value;
   useLanding(PAGES.map((page) => query.get(page)).join("\n"));
   if (isOutside || client.ended.value) return <LoginPage client={client} why={client.ended.value} />;
-  if (!me) return <main class="page">{problem ? <Refused {...problem} /> : isLate && <Rules words="Loading…" rows={3} />}</main>;
+  if (!me) return <main class="page"><Waiting connection={connection} words="Loading…" rows={3} /></main>;
   const run = query.get("run");
   if (run) return <RunPage key={run} client={client} me={me} id={run} />;
   if (query.has("inbox")) return <InboxPage client={client} me={me} />;

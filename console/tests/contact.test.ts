@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { after, ANSWERS, type Connection, CONNECTING, connectionWord, connectionWords, type Contact, droppedWords, type Heard, holdWords, isStored, type Press, pressSlot, pressWords, type Problem, storedName, tried, unsentWords, withTrouble } from "../src/model/contact";
+import { after, ANSWERS, type Connection, CONNECTING, connectionWord, connectionWords, type Contact, droppedWords, failureWords, type Heard, holdWords, isStored, type Press, pressSlot, pressWords, type Problem, storedName, tried, withTrouble } from "../src/model/contact";
 
 const BUSY: Problem = { status: 503, code: "store_unavailable", title: "", detail: "Another program has held the store for 10 s" };
 const REFUSED: Problem = { ...BUSY, detail: "Cannot redirect session 'sess_1': the store has not taken it within 10 s, and may still do so. Send it again with the same id ('local:k') to see what became of it." };
@@ -72,9 +72,11 @@ test("several commands that are stored are named once each", () => {
   assert.equal(storedName([{ command: "pause" }, { command: "pause" }, { command: "budget" }, { command: "cancel" }]), "Pause, raised cap and cancel stored");
 });
 
-test("what is not kept says why it was not done, in the server's words if it gave any", () => {
-  assert.equal(unsentWords(BUSY), "Not stored: Another program has held the store for 10 s.");
-  assert.equal(unsentWords(null), "Not sent: the server does not answer.");
+test("a request that failed says why in the server's words if it gave any, and never of a change without a reply that it was not sent", () => {
+  const said = (problem: Problem | null, isOnline: boolean): string[] => [true, false].map((isChange) => failureWords(problem, isChange, isOnline));
+  assert.deepEqual(said(BUSY, true), ["Not done: Another program has held the store for 10 s.", "Another program has held the store for 10 s."]);
+  assert.deepEqual(said(null, true), ["No reply came: whether it arrived is not known.", "The server does not answer."]);
+  assert.deepEqual(said(null, false), ["Not sent: this device is offline.", "This device is offline."]);
 });
 
 test("of stored commands that oppose each other the later one counts, and all are named in their order", () => {

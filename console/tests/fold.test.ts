@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import histories from "../fixtures/histories.json";
 import runs from "../fixtures/runs.json";
+import { allowed } from "../src/model/allowed";
 import type { Recorded } from "../src/model/events";
 import { figuresOf, general, sentenceOf, unseenOf } from "../src/model/interventions";
 import { Run } from "../src/model/run";
@@ -11,7 +12,7 @@ import { goalOf, type Session, spentSoFar } from "../src/model/session";
 import { spent } from "../src/ui/format";
 
 type Known = Record<string, unknown> & { position: number; texts: Record<string, string> };
-interface Journal { name: string; session: string; events: Recorded[]; states: Known[]; decisions: { sentence: string; arithmetic: string }[] }
+interface Journal { name: string; session: string; events: Recorded[]; allowed: string[][]; states: Known[]; decisions: { sentence: string; arithmetic: string }[] }
 
 const pick = (from: object | null, names: string[]): unknown =>
   from && Object.fromEntries(names.map((name) => [name, (from as Record<string, unknown>)[name]]));
@@ -55,6 +56,15 @@ for (const journal of [...histories, ...runs] as unknown as Journal[]) {
     assert.deepEqual(decisions.map((one) => ({
       sentence: sentenceOf(one), arithmetic: [...figuresOf(one), ...unseenOf(one).map((unseen) => `not seen: ${unseen}`)].join("; "),
     })), journal.decisions);
+  });
+
+  test(`${journal.name}: the handle offers what core would take, after every event`, () => {
+    const run = new Run(journal.session);
+    const offered = journal.events.map((record) => {
+      run.apply(record);
+      return ["steer", "operate"].map((role) => [...allowed(run.session!, role)].join(" "));
+    });
+    assert.deepEqual(offered, journal.allowed);
   });
 
   test(`${journal.name}, told twice, is told once`, () => {

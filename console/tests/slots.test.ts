@@ -8,8 +8,8 @@ import type { OpenCall } from "../src/model/calls";
 import { STATUSES } from "../src/model/status";
 
 const CALM: View = {
-  status: "running", asking: "", isLost: false, tray: "", isInstead: false, allowed: new Set(["pause", "resume", "redirect", "cancel", "undo", "message"]),
-  still: [], step: 14, isBetween: true, hasChange: false, isProtected: false, deferred: "", mayForce: false, undoable: 1, confirm: "undo 2, keep the rest", mayLift: false, isSwitchOn: false, canRetry: true,
+  status: "running", asking: "", isLost: false, tray: "", isInstead: false, allowed: new Set(["pause", "resume", "redirect", "cancel"]),
+  still: [], step: 14, isBetween: true, hasChange: false, isProtected: false, deferred: "", mayForce: false, undoable: 1, confirm: "undo 2, keep the rest", mayLift: false, isSwitchOn: false,
   isOwnHold: true, isUndoing: false,
 };
 const call = (effect: OpenCall["effect"]): OpenCall => ({

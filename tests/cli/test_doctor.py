@@ -48,12 +48,12 @@ def test_the_token_is_that_of_the_store_that_is_named(midcourse: Command, folder
     (folder / ".midcourse" / "token").chmod(0o644)
     named = ("doctor", "--store", "sqlite:///other/runs.db")
     assert (midcourse(*named).code, ".midcourse" in midcourse(*named).out) == (0, False)
-    kept = other / ".midcourse" / "runs.db"
+    kept = folder / ".midcourse" / "other" / "runs.db"
     kept.mkdir(mode=0o700, parents=True)
     (kept / "token").write_text("mct_0123456789abcdef")
     (kept / "token").chmod(0o644)
     done = midcourse(*named)
-    assert (done.code, "chmod 600 other/.midcourse/runs.db/token" in done.out) == (1, True)
+    assert (done.code, "chmod 600 .midcourse/other/runs.db/token" in done.out) == (1, True)
 
 
 def test_a_token_that_others_can_read_fails(midcourse: Command, folder: Path) -> None:

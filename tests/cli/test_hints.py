@@ -45,19 +45,26 @@ def test_the_store_may_be_named_by_the_environment(
     assert midcourse("ps", "--url", "http://127.0.0.1:1").code == 1, "what was named wins"
 
 
-def test_the_operators_token_is_never_beside_the_users_database(midcourse: Command, named: Path) -> None:
+def test_the_operators_token_is_never_beside_the_users_database(
+    midcourse: Command, named: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     from midcourse.cli.serve import _folder_of  # pyright: ignore[reportPrivateUsage]
     from midcourse.cli.target import Target, server_folder, token_file
     from midcourse.server.launcher import token_of
 
-    before = {path.name for path in named.iterdir()}
+    elsewhere = tmp_path_factory.mktemp("data")
+    for place in (named / "data", elsewhere):
+        place.mkdir(exist_ok=True)
+        token_of(_folder_of(f"sqlite:///{place}/runs.db"), None)
+        assert list(place.iterdir()) == [], "nothing beside it"
     token_of(_folder_of(STORE), None)
-    assert {path.name for path in named.iterdir()} == before, "nothing new beside it"
     assert token_file(Target(store=STORE)) == Path(".midcourse/named.db/token")
     assert token_file(Target(store=STORE)).is_file()
     assert (named / ".midcourse").stat().st_mode & 0o077 == 0
     assert server_folder("sqlite:///.midcourse/midcourse.db") == Path(".midcourse")
-    assert server_folder("sqlite:///data/runs.db") == Path("data/.midcourse/runs.db")
+    assert server_folder("sqlite:///data/runs.db") == Path(".midcourse/data/runs.db")
+    assert server_folder(f"sqlite:///{named}/data/runs.db") == Path(".midcourse/data/runs.db"), "the same file"
+    assert server_folder("sqlite:////srv/runs.db") == Path(".midcourse/srv/runs.db")
 
 
 def test_the_options_of_one_command_stand_in_no_hint_of_the_next(midcourse: Command, tmp_path: Path) -> None:

@@ -1,8 +1,23 @@
 """The inbox and webhooks at a terminal: what is asked, whose it is, who stands in, and who else is told."""
 
-import pytest
+import asyncio
+import dataclasses
+from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+
+from midcourse import Terms
+from midcourse import open as open_midcourse
+from midcourse.clock import SystemClock
+from midcourse.core.ids import AskId, StepId
+from midcourse.people.inbox import PeopleInbox
+from midcourse.policy import versions
+from midcourse.policy.profiles import STANDARD
+from midcourse.ports.store import AskHead
+from midcourse.stores.sqlite.file import SqliteStore
 from tests.cli.conftest import Command
+from tests.cli.stories import asker
 
 DEAD = "http://127.0.0.1:1/"
 
@@ -39,6 +54,41 @@ def test_who_takes_an_ask_is_shown_as_its_owner_and_may_give_it_away(midcourse: 
         for ask in asks:
             midcourse("inbox", "take", name, ask, "--for", "bob")
     assert midcourse("inbox", "list", "--mine").out == "No session asks you anything.\n"
+
+
+def test_it_warns_after_as_many_approvals_in_a_row_as_the_policy_of_the_next_ask_says(
+    midcourse: Command, folder: Path
+) -> None:
+    limits = {"patient": 3, "strict": 2}
+    path = folder / "asked.db"
+
+    async def ask() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        for name, most in limits.items():
+            rules = replace(STANDARD, name=name, restraint=replace(STANDARD.restraint, approvals_in_a_row=most))
+            await versions.save(store, rules, by="ada", why="a test", now=1.0)
+        await store.close()
+        async with open_midcourse(f"sqlite:///{path}", durability="process") as mc:
+            for name in limits:  # the first one is due first
+                agent = dataclasses.replace(asker, name=name, terms=Terms(policy=name))
+                session = await mc.start(agent, "May I?", session_id=f"sess_{name}")
+                await session.next_ask(timeout=10)
+
+    async def approve() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        asked = AskHead(id=AskId("ask_1"), reason="need_approval", prompt="", opened_at=0.0, step=StepId("1/ask#0"))
+        await PeopleInbox(store, SystemClock()).note_answer(asked, session_id="sess_done", by="local", approved=True)
+        await store.close()
+
+    def warned() -> bool:
+        return "in a row" in midcourse("inbox", "list", "--store", f"sqlite:///{path}").out
+
+    asyncio.run(ask())
+    said: list[bool] = []
+    for _ in range(3):
+        asyncio.run(approve())
+        said.append(warned())
+    assert said == [False, False, True]
 
 
 def test_where_several_things_are_asked_one_is_named(midcourse: Command) -> None:

@@ -55,7 +55,7 @@ def test_the_server_that_runs_here_is_found_and_of_another_file_none_is(
 def test_a_store_that_is_named_has_its_own_server_and_answers_for_no_other(
     midcourse: Command, server: str, folder: Path
 ) -> None:
-    """A server writes its place beside its store; one of a store in memory is not taken for that of the usual file."""
+    """A server keeps its place by its store; one of a store in memory is not taken for that of the usual file."""
     (folder / ".midcourse" / "runs.db").mkdir()
     write_down(folder / ".midcourse" / "runs.db", Whereabouts(server, os.getpid(), store="sqlite:///runs.db"))
     (folder / ".midcourse" / "runs.db" / "token").write_text(TOKEN)

@@ -41,6 +41,12 @@ class Api:
         assert answer.is_success, answer.text
         return answer.json()
 
+    def put(self, path: str, **body: Any) -> Any:
+        """Keep something under a name."""
+        answer = self._client.put(path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json()
+
     def delete(self, path: str) -> None:
         """Take something away."""
         self._client.delete(path).raise_for_status()

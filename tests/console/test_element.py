@@ -1,5 +1,6 @@
 """``<midcourse-handle>`` in a plain page of another origin: pause, resume, its events, its theme."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ from tests.console.agents import AGENTS, GATES, goal
 from tests.console.conftest import LIMITS, SETTINGS
 from tests.console.hostile import STYLES
 from tests.console.pages import Api, RunPage, until
+from tests.console.test_reasons import SHOWN, answers
 from tests.server.live_server import TOKEN, Running, serving
 
 pytestmark = pytest.mark.timeout(180)
@@ -178,9 +180,34 @@ def test_a_session_that_is_not_there_and_a_server_that_does_not_answer_are_told_
     handle = site.locator("midcourse-handle")
     site.route("**/sess_away/**", lambda route: route.abort())
     handle.evaluate("(one) => { one.setAttribute('session', 'sess_away'); }")
-    expect(run.handle.get_by_role("alert")).to_contain_text(f"No answer from {server.url}")
+    expect(run.handle.get_by_role("alert")).to_contain_text(
+        re.compile(
+            rf"The server has not answered since .*\. {re.escape(server.url)} is down, or does not allow this page"
+        )
+    )
     handle.evaluate("(one) => { one.setAttribute('src', 'https://['); }")
     expect(run.handle.get_by_role("alert")).to_contain_text("not an address")
+
+
+@pytest.mark.parametrize("path", ["/me", "/sessions/"])
+def test_a_server_that_cannot_answer_now_is_told_with_its_reason_in_its_place(
+    site: Page, origin: str, server: Running, api: Api, path: str
+) -> None:
+    session = api.start("memo", goal("Write the memo"))
+    asked = re.compile(rf"/api/v1{path}")
+    headers = {"Access-Control-Allow-Origin": "*"}
+    site.route(
+        asked,
+        lambda route: answers(503, headers=headers)(route) if route.request.method != "OPTIONS" else route.fallback(),
+    )
+    run = embedded(site, origin, server, session)
+    said = run.handle.get_by_role("alert")
+    expect(said).to_contain_text("The server answers, but has not been available since")
+    expect(said).to_contain_text(SHOWN)
+    expect(said).to_contain_text("It is retried automatically.")
+    expect(run.lamp).to_have_text("Store not available")
+    site.unroute(asked)
+    run.is_at("running")
 
 
 STYLED: Final = """

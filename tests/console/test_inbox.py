@@ -2,15 +2,19 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.console.agents import goal
-from tests.console.conftest import Opening
+import midcourse
+from tests.console.agents import cleaner, goal
+from tests.console.conftest import LIMITS, SETTINGS, Opening
 from tests.console.pages import GUARD, PHONE, Api, Data, RunPage, Window, until
 from tests.console.test_accessible import AXE, THEMES, grave
 from tests.console.test_phone import hit_by_a_finger
+from tests.server.live_server import serving
 
 pytestmark = pytest.mark.timeout(180)
 FULL = pytest.mark.browser_full
@@ -95,6 +99,41 @@ def test_ten_asks_are_answered_by_keyboard_alone_and_after_twenty_the_page_says_
     expect(page.get_by_role("main")).to_contain_text("Nothing needs you.")
     assert answers(api, sessions[10])[0]["value"]["raw"] == "approve"
     expect(window.top.get_by_role("link", name="Inbox").locator(".count")).to_have_count(0)
+
+
+def test_the_page_warns_after_as_many_approvals_in_a_row_as_the_policy_of_the_open_ask_says(
+    opening: Opening, tmp_path: Path
+) -> None:
+    limits = {"patient": 3, "strict": 2}
+    agents = [replace(cleaner, name=name, terms=midcourse.Terms(policy=name)) for name in limits]
+    url = f"sqlite:///{tmp_path / 'sessions.db'}"
+    with (
+        serving(url, *agents, settings=SETTINGS, limits=LIMITS, durability="process") as running,
+        Api(running.url) as api,
+    ):
+        window = opening(running.url)
+        for name, most in limits.items():
+            text = f"policy: {name}\nextends: standard\nrestraint:\n  approvals_in_a_row: {most}\n"
+            api.put(f"/policies/{name}", document=text, why="a test")
+        patient, *others = asked(api, window, 4, "patient")
+        (strict,) = asked(api, window, 1, "strict")
+        for one in others[:2]:
+            api.post(f"/sessions/{one}/answer", value="approve", ask="ask_1")
+        inbox = InboxPage(window)
+        items = inbox.queue.locator(".item")
+        expect(items).to_have_count(3)
+        inbox.shows(patient)
+        note = inbox.detail.locator(".note")
+        expect(note).to_have_count(0)
+        window.page.keyboard.press("j")
+        window.page.keyboard.press("j")
+        inbox.shows(strict)
+        expect(note).to_contain_text("2 approvals in a row.")
+        api.post(f"/sessions/{others[2]}/answer", value="approve", ask="ask_1")
+        expect(items).to_have_count(2)
+        window.page.keyboard.press("k")
+        inbox.shows(patient)
+        expect(note).to_contain_text("3 approvals in a row.")
 
 
 def test_an_ask_is_open_in_place_with_what_why_and_what_happens_otherwise(window: Window, api: Api) -> None:

@@ -146,7 +146,7 @@ def test_a_label_that_could_not_be_sent_is_not_shown_as_given(opening: Opening, 
     judge = step_in(run, "Policy stopped it").get_by_role("group", name="Was that right?")
     window.page.route("**/label", lambda route: route.abort())
     judge.get_by_role("button", name="Wrong").click()
-    expect(judge.get_by_role("status")).to_have_text("Not sent: the server does not answer.")
+    expect(judge.get_by_role("status")).to_have_text("No reply came: whether it arrived is not known.")
     expect(judge.get_by_role("button", name="Wrong")).to_have_attribute("aria-pressed", "false")
     window.page.unroute("**/label")
     judge.get_by_role("button", name="Wrong").click()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, Request, Route, expect
 
 from tests.console.agents import GATES, goal
 from tests.console.pages import Api, RunPage, Window, link_for, started, until
@@ -97,6 +97,27 @@ def test_pause_acts_on_the_first_press_and_asks_why_afterwards(window: Window, a
     expect(run.tray).to_have_count(0)
     until(window.page, lambda: api.get(f"/sessions/{session}")["pause"]["reason"] == "looks wrong")
     expect(run.log).to_contain_text("“looks wrong”")
+
+
+def test_a_pause_and_a_resume_are_one_request_each(window: Window, api: Api) -> None:
+    session, run = started(window, api, "Write the memo")
+    run.is_at("running")
+    sent: list[str] = []
+
+    def count(request: Request) -> None:
+        _, is_about_it, what = request.url.partition(f"/sessions/{session}")
+        # These two have a rhythm of their own, whatever is pressed.
+        if is_about_it and what not in ("/signals", "/contact"):
+            sent.append(f"{request.method} {what}")
+
+    window.page.on("request", count)
+    run.press("Pause")
+    run.is_at("paused")
+    run.press("Resume")
+    run.is_at("running")
+    run.press("Pause")
+    run.is_at("paused")
+    assert sent == ["POST /pause", "POST /resume", "POST /pause"]
 
 
 def test_a_reason_in_own_words_is_kept_and_one_that_is_skipped_is_not_asked_again(window: Window, api: Api) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.console.agents import AGENTS, GATES, goal
 from tests.console.conftest import LIMITS, SETTINGS, Opening
@@ -168,6 +168,77 @@ def test_a_scope_is_counted_before_it_is_pressed_and_a_reason_is_needed(
     expect(report(page)).to_contain_text("Kill switch is on: label repo:api")
     assert (there.status(inside), there.status(outside)) == ("halted", "waiting")
     window.is_calm()
+
+
+def test_a_press_after_a_lost_answer_throws_no_second_switch(opening: Opening, freezing: Running, there: Api) -> None:
+    window = opening(freezing.url)
+    page = window.open()
+    [session] = going(there, page, "once")
+    before = len(there.get("/kill-switches")["switches"])
+    keys: list[str] = []
+
+    def lose(route: Route) -> None:
+        if route.request.method != "POST":
+            route.fallback()
+            return
+        keys.append(route.request.headers["idempotency-key"])
+        route.fetch()
+        route.abort()
+
+    page.route("**/kill-switches", lose)
+    halt(page, "Pressed twice.", 1)
+    said = cover(page).get_by_role("status")
+    expect(said).to_contain_text("No reply came: whether it arrived is not known.")
+    expect(said).to_contain_text("Press again: it is not thrown twice.")
+    page.unroute("**/kill-switches", lose)
+    with page.expect_request(lambda sent: sent.url.endswith("/kill-switches") and sent.method == "POST") as again:
+        cover(page).get_by_role("button", name=re.compile("^Halt")).click()
+    expect(cover(page)).to_have_count(0)
+    expect(report(page)).to_have_count(1)
+    assert [again.value.headers["idempotency-key"]] == keys
+    assert len(there.get("/kill-switches")["switches"]) == before + 1
+    assert there.status(session) == "halted"
+
+
+def test_a_press_whose_first_try_was_lifted_meanwhile_says_so_and_the_next_one_halts(
+    opening: Opening, freezing: Running, there: Api
+) -> None:
+    window = opening(freezing.url)
+    page = window.open()
+    [session] = going(there, page, "lifted")
+
+    def lose(route: Route) -> None:
+        if route.request.method == "POST":
+            route.fetch()
+            route.abort()
+        else:
+            route.fallback()
+
+    page.route("**/kill-switches", lose)
+    halt(page, "Lifted meanwhile.", 1)
+    expect(cover(page).get_by_role("status")).to_contain_text("No reply came")
+    page.unroute("**/kill-switches", lose)
+    [thrown] = [one["id"] for one in there.get("/kill-switches")["switches"] if one["stands"]]
+    there.post(f"/kill-switches/{thrown}/lift", why="By somebody else.")
+    cover(page).get_by_role("button", name=re.compile("^Halt")).click()
+    expect(cover(page).get_by_role("status")).to_have_text(
+        "It was on, and has been lifted since. Press again to halt again."
+    )
+    cover(page).get_by_role("button", name=re.compile("^Halt")).click()
+    expect(report(page).filter(has_text="Kill switch is on")).to_have_count(1)
+    assert [one["id"] == thrown for one in there.get("/kill-switches")["switches"] if one["stands"]] == [False]
+    assert there.status(session) == "halted"
+
+
+def test_a_name_that_nothing_has_is_hinted_at_in_the_report(opening: Opening, freezing: Running, there: Api) -> None:
+    page = opening(freezing.url).open()
+    page.get_by_role("button", name="Kill switch…").click()
+    cover(page).get_by_label("Scope").select_option("One agent")
+    cover(page).get_by_label("Which agent").fill("memos")
+    cover(page).get_by_label("Reason").fill("A slip of the hand.")
+    page.wait_for_timeout(GUARD)
+    page.keyboard.press("Enter")
+    expect(report(page)).to_contain_text("No agent of that name is known here. Did you mean 'memo'?")
 
 
 @pytest.mark.browser_full

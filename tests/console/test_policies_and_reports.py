@@ -96,10 +96,7 @@ def test_somebody_else_s_version_is_not_overwritten(opening: Opening, api: Api) 
     text = text_of(page).input_value()
     text_of(page).fill(text.replace("correction: 200", "correction: 250"))
     expect(difference(page)).to_contain_text("none about when it steps in")
-    put = api._client.put(  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        "/policies/permissive", json={"document": text.replace("correction: 200", "correction: 300"), "why": "first"}
-    )
-    assert put.status_code == 200
+    api.put("/policies/permissive", document=text.replace("correction: 200", "correction: 300"), why="first")
     page.get_by_label("Why it is changed").fill("second")
     page.keyboard.press("Enter")
     expect(page.get_by_text(re.compile("Nothing was saved: check the difference"))).to_be_visible()

@@ -181,7 +181,9 @@ def words(run: RunPage) -> list[str]:
 def test_a_pause_that_is_pressed_while_the_server_is_away_is_sent_when_it_is_back(
     watched: Watched, store: Path, port: int
 ) -> None:
-    run = watched.run
+    with Api(watched.server.url) as api:  # one that has not ended by itself before the pause arrives
+        session = api.start("counter", '{"steps": 4000, "pace": 0.1, "words": 12}')
+    run = watched.window.watch(session)
     expect(run.call("count").nth(1)).to_be_visible()
     watched.server.kill()
     run.is_at("Last seen running")
@@ -189,7 +191,7 @@ def test_a_pause_that_is_pressed_while_the_server_is_away_is_sent_when_it_is_bac
     expect(run.sentence).to_contain_text("1 press kept, and sent when the connection is back.")
     with alone(store, port) as again, Api(again.url) as api:
         run.is_at("paused")
-        assert len(api.events(watched.session, "session.pause_requested")) == 1
+        assert len(api.events(session, "session.pause_requested")) == 1
 
 
 def test_a_console_that_is_opened_while_the_server_is_away_says_so(watched: Watched) -> None:

@@ -14,6 +14,7 @@ from tests.console.agents import goal
 from tests.console.conftest import Opening
 from tests.console.pages import Api, RunPage, Window, let_in, until
 from tests.console.processes import Process, held, process
+from tests.console.test_kill_switch import halt, report
 
 pytestmark = pytest.mark.timeout(180)
 CLOCK = r"\d\d:\d\d:\d\d"
@@ -371,6 +372,26 @@ def test_a_stop_that_could_not_be_stored_is_never_shown_as_running(
             run.is_at("Stopping, not stored")
             assert api.get(f"/sessions/{session}/contact")["unwritten"] is True
             assert api.events(session, "session.pause_requested") == []
+
+
+def test_a_kill_switch_that_could_not_be_stored_is_on_and_called_not_stored_until_it_is(
+    browser: Browser, place: Place, tmp_path: Path
+) -> None:
+    server = place()
+    with seen_by(browser, server) as window, seen_by(browser, server) as other, Api(server.url) as api:
+        session = begun(api, window.page)
+        page = window.open()
+        with held(tmp_path / "runs.db"):
+            halt(page, "The release is frozen.", 1)
+            expect(report(page)).to_contain_text("Kill switch is on, not stored: all sessions", timeout=60_000)
+            expect(report(page)).to_contain_text("do not stop the server")
+            other.watch(session)
+            expect(other.page.get_by_role("alert").filter(has_text="Kill switch is on, not stored")).to_be_visible()
+            assert api.events(session, "session.halted") == []
+        expect(report(page)).to_contain_text("Kill switch is on: all sessions")
+        expect(report(page)).not_to_contain_text("not stored")
+        until(page, lambda: api.status(session) == "halted")
+        assert [one["durable"] for one in api.get("/kill-switches")["switches"]] == [True]
 
 
 # ---- offline

@@ -16,6 +16,8 @@ import midcourse
 from midcourse.core import events as ev
 from midcourse.runtime import tools as registry
 from midcourse.runtime.tools import NOT_MOVED, AgentPlace, declared_tool, find_tool, known_tool, register
+from midcourse.server.agent_loader import load_agents_of
+from tests.examples.demo_server import served
 from tests.promises.harness import Place, history, resumable, until, until_status, until_true
 
 JOB = textwrap.dedent(
@@ -87,6 +89,20 @@ def test_what_a_program_made_is_undone_by_a_process_that_imports_it(killed_job: 
     assert not (killed_job / "made.txt").exists()
 
 
+async def test_what_a_program_made_is_undone_by_a_server_that_serves_its_file(killed_job: Path) -> None:
+    """``serve --agents job.py`` takes it over: the lost call is undone and done again, and then undone for good."""
+    with served(killed_job, "--agents", "job.py", "--store", "sqlite:///sessions.db"):
+        async with Place("sqlite", killed_job).open(drive=False) as mc:
+            session = await mc.get("s")
+            await until(session, "step.begun", times=2)
+            reply = await session.cancel(undo="all", grace=0, until="stopped", wait=60)
+            assert (reply.level, reply.status) == ("stopped", "cancelled")
+            assert {line.outcome for line in (await session.receipt()).lines} == {"undone"}
+    assert not (killed_job / "made.txt").exists()
+    said = (killed_job / "serve.log").read_text(encoding="utf-8")
+    assert "takes over what no process drove: s (maker, running)" in said
+
+
 # ---- how a tool is found
 
 
@@ -121,6 +137,18 @@ def test_a_tool_is_found_by_the_end_of_its_import_path_if_only_one_has_it(known:
     assert known_tool("stock.tools:make") is None, "that is another module"
     register(_tool("stock.tools:make"))
     assert known_tool("tools:make") is None, "either may be meant"
+
+
+def test_a_module_that_ends_the_program_when_it_is_imported_has_no_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script without ``if __name__ == "__main__"``: its import fails, and this program continues."""
+    (tmp_path / "leaving_script.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    with pytest.raises(midcourse.MidcourseError, match="'leaving_script:make' is not here .SystemExit: 3"):
+        find_tool("leaving_script:make")
+    with pytest.raises(midcourse.InvalidInput, match="'leaving_script' cannot be imported: SystemExit: 3"):
+        load_agents_of(["leaving_script"])
 
 
 def test_a_program_is_not_run_a_second_time_to_find_what_it_defines(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A store whose commits a test can hold back, make fail and count."""
+"""Stores whose commits a test can hold back, make fail and count, and whose answers it can hold back."""
 
 import asyncio
 import threading
@@ -127,6 +127,22 @@ class Faulty(WrappedStore):
 
     def _count(self, rows: Sequence[Row], blobs: Sequence[Blob]) -> None:
         self.bytes_written += sum(len(row[1]) + len(row[2]) for row in rows) + sum(len(one.content) for one in blobs)
+
+
+class Hanging(WrappedStore):
+    """A store that does not answer a call while ``hangs``, given the call's name, says so; what waits is made then."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.hangs: Callable[[str], bool] = lambda _: False
+
+    def _write(self, call: str, make: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+        return self._call(call, make) if self.hangs(call) else make()
+
+    async def _call(self, call: str, make: Callable[[], Awaitable[T]]) -> T:
+        while self.hangs(call):
+            await asyncio.sleep(0.002)
+        return await make()
 
 
 def _pipe(done: "asyncio.Future[Any]", later: "asyncio.Future[Any]") -> None:

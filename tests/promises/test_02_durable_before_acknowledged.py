@@ -8,10 +8,12 @@ from typing import TypeVar
 import pytest
 
 import midcourse
+from midcourse.core.replies import Reply
 from midcourse.errors import Damaged, StoreUnavailable
+from midcourse.ports.store import Store
 from midcourse.runtime.settings import Settings
 from midcourse.testing.wrapped_store import WrappedStore
-from tests.promises.faults import Faulty
+from tests.promises.faults import Faulty, Hanging
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
 
 T = TypeVar("T")
@@ -164,13 +166,62 @@ async def test_a_stop_in_the_owners_process_holds_although_the_store_cannot_be_r
         session = await mc.start(resumable(agent))
         await first.entered.wait()
         store.is_damaged = True
-        verb = session.pause if stop == "pause" else session.cancel
+        found = await mc.get(session.id)
+        verb = found.pause if stop == "pause" else found.cancel
         reply = await verb("stop", grace=0, until="stopped")
         assert (reply.level, reply.durable) == ("stopped", False)
         first.may_end.set()
         await turns(50)
         assert second.begun == []
         store.is_damaged = False
+
+
+@pytest.mark.parametrize("fault", ["fails", "hangs"])
+async def test_an_agents_stop_of_its_child_holds_although_the_store_does_not_answer(place: Place, fault: str) -> None:
+    """That it is an agent's is known here: the store is not asked before the gate is shut."""
+    work, replies = Tool(effect="read"), list[Reply]()
+
+    async def child(run: midcourse.Run) -> None:
+        for number in range(10_000):
+            await run.step("work", work.run, number)
+
+    kid = resumable(child, name="kid")
+
+    async def parent(run: midcourse.Run) -> None:
+        spawned = asyncio.ensure_future(run.spawn(kid, "one"))
+        await until_true(lambda: len(work.begun) > 3)
+        [child_id] = (await (await mc.get(run.session_id)).state()).children.values()
+        handle = await mc.get(child_id)
+        store.fails = lambda _: fault == "fails"
+        store.hangs = lambda _: fault == "hangs"
+        replies.append(await handle.pause(wait=0.0))
+        await spawned
+
+    store = Silent(await place.store())
+    async with place.open(agent := resumable(parent, name="parent"), kid, store=store) as mc:
+        session = await mc.start(agent)
+        await until_true(lambda: bool(replies))
+        begun = len(work.begun)
+        await turns(200)
+        assert (replies[0].durable, len(work.begun)) == (False, begun)
+        store.fails = store.hangs = lambda _: False
+        await session.cancel(grace=0)
+
+
+class Silent(Hanging):
+    """A store whose every call hangs, or fails."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.fails: Callable[[str], bool] = lambda _: False
+
+    def _write(self, call: str, make: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+        return self._call(call, make) if self.fails(call) else super()._write(call, make)
+
+    async def _call(self, call: str, make: Callable[[], Awaitable[T]]) -> T:
+        if self.fails(call):
+            raise Damaged("The file is damaged. Restore it from a backup.")
+        return await super()._call(call, make)
 
 
 class Unreadable(WrappedStore):

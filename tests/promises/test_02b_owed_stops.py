@@ -1,9 +1,12 @@
 """Promise 2: what was answered "not durable" is carried out once the store works, in the order it was sent."""
 
 import asyncio
+import sys
+from pathlib import Path
 
 import pytest
 
+import midcourse
 from midcourse.core.ids import SessionId
 from midcourse.errors import StoreUnavailable
 from midcourse.handle import Midcourse, SessionHandle
@@ -197,3 +200,100 @@ async def test_a_stop_sent_while_the_session_is_being_taken_again_keeps_its_gate
         store.work_again()
         assert await until_status(session, "paused") == "paused"
         assert len(tool.begun) == 1
+
+
+@pytest.mark.parametrize("stop", ["pause", "cancel"])
+@pytest.mark.parametrize("fault", ["fails", "hangs"])
+async def test_a_stop_of_a_parent_that_is_not_written_stops_its_children_here_too(
+    place: Place, stop: str, fault: str
+) -> None:
+    """The store takes their writes, and not the parent's command: they begin nothing until it does, and are listed."""
+    tool = Tool(effect="read")
+
+    async def child(run: midcourse.Run) -> None:
+        for number in range(10_000):
+            await run.step("work", tool.run, number)
+
+    kid = resumable(child, name="kid")
+    parent = resumable(lambda run: run.spawn(kid, "one"), name="parent")
+    store = Faulty(await place.store())
+    async with place.open(parent, kid, store=store) as mc:
+        session = await mc.start(parent)
+        await until_true(lambda: len(tool.begun) > 3)
+        [child_id] = (await session.state()).children.values()
+        if fault == "fails":
+            store.fails = lambda write: write == "put"
+        else:
+            store.holds = lambda write: write == "put"
+        reply = await (session.pause if stop == "pause" else session.cancel)("stop", until="stopped", wait=0.0)
+        assert (reply.level, reply.durable) == ("stopped" if fault == "fails" else "stopping", False)
+        begun = len(tool.begun)
+        await turns(200)
+        assert len(tool.begun) == begun
+        store.work_again()
+        store.let_through()
+        wanted = "paused" if stop == "pause" else "cancelled"
+        assert await until_status(session, wanted) == wanted
+        assert await until_status(await mc.get(child_id), wanted) == wanted
+        assert len(tool.begun) == begun
+
+
+async def test_no_stop_is_durable_after_the_log_of_the_file_was_removed(tmp_path: Path) -> None:
+    """What is written then goes into a file without a name: the answer says so, and the session begins nothing."""
+    place, tool = Place("sqlite", tmp_path), Tool(holds=True)
+    one = resumable(lambda run: run.step("fetch", tool.run))
+    async with place.open(one) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        Path(f"{place.path}-wal").unlink()
+        reply = await session.pause(grace=0, until="stopped")
+        assert (reply.level, reply.durable) == ("stopped", False)
+        assert str(reply) == "stopped, not durable"
+
+
+HOLDS = """
+import sqlite3, sys
+file = sqlite3.connect(sys.argv[1], isolation_level=None)
+file.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+file.execute("ROLLBACK")
+print("free", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("stop", ["pause", "cancel"])
+async def test_a_stop_is_answered_while_another_program_holds_the_lock_of_the_file(tmp_path: Path, stop: str) -> None:
+    """The answer says what is known by then; the stop is written when the lock is free."""
+    place, first, second = Place("sqlite", tmp_path), Tool(holds=True), Tool()
+
+    async def agent(run: midcourse.Run) -> None:
+        await run.step("first", first.run)
+        await run.step("second", second.run)
+
+    async with place.open(one := resumable(agent)) as mc:
+        session = await mc.start(one)
+        await first.entered.wait()
+        holder = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", HOLDS, str(place.path)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        try:
+            assert await holder.stdout.readline() == b"held\n"
+            reply = await (session.pause if stop == "pause" else session.cancel)("stop", until="stopped", wait=0.0)
+            assert (reply.level, reply.durable, [call.name for call in reply.running]) == ("stopping", False, ["first"])
+            first.may_end.set()
+            await turns(50)
+            assert second.begun == []
+            holder.stdin.write(b"\n")  # only now: the answer came while it held the lock
+            assert await holder.stdout.readline() == b"free\n"
+        finally:
+            holder.stdin.close()
+            await holder.wait()
+        wanted = "paused" if stop == "pause" else "cancelled"
+        assert await until_status(session, wanted) == wanted
+        assert second.begun == []

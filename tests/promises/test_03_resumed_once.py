@@ -166,3 +166,37 @@ async def test_a_caller_who_goes_away_leaves_no_session_that_nobody_drives(place
         await asyncio.wait([calling])
         store.let_through()
         await until_true(lambda: bool(tool.ended))
+
+
+async def test_whoever_resumes_is_told_who_else_had_paused_it(place: Place) -> None:
+    """People's pauses are one: the second is told whom it joins, and a resume names everybody whose pause it lifts."""
+    tool = Tool(holds=True)
+    one = resumable(lambda run: run.step("fetch", tool.run))
+    async with place.open(one) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        first = await session.pause("mine", grace=0, until="stopped", by="ann")
+        second = await session.pause("mine", grace=0, until="stopped", by="bob")
+        again = await session.pause(grace=0, until="stopped", by="bob")
+        assert (first.paused_by, second.paused_by, again.paused_by) == ((), ("ann",), ("ann",))
+        assert str(second) == "stopped, paused, had been paused by ann"
+        pause = (await session.state()).pause
+        assert pause is not None
+        assert (pause.by, pause.joined) == ("ann", ("bob",))
+        assert types(await history(session)).count("session.pause_requested") == 2
+        resumed = await session.resume(first.pause, by="ann")
+        assert resumed.paused_by == ("bob",)
+        assert str(resumed).endswith("had been paused by bob")
+        tool.may_end.set()
+        await session.result()
+
+
+async def test_whoever_resumes_at_the_same_time_as_another_is_told_the_same_by_a_retry(place: Place) -> None:
+    """The names are in the command's answer, which lies in the inbox."""
+    one = resumable(lambda run: run.step("fetch", Tool().run))
+    async with place.open(one, drive=False) as mc:
+        session = await mc.start(one)
+        for name in ("ann", "bob", "cyd"):
+            await session.pause(by=name)
+        replies = [await session.resume(by="dan", command_id="r") for _ in range(2)]
+        assert [reply.paused_by for reply in replies] == [("ann", "bob", "cyd")] * 2

@@ -17,6 +17,7 @@ from midcourse.handle import Midcourse, SessionHandle
 from midcourse.ports.store import Append
 from midcourse.runtime.control import Control
 from midcourse.testing.wrapped_store import WrappedStore
+from tests.promises.faults import Hanging
 from tests.promises.harness import Place, Tool, history, resumable, silence, types, until, until_status
 
 
@@ -508,3 +509,22 @@ def _cut_off_children(mc: Midcourse, parent: SessionId) -> None:
 
 def _control(mc: Midcourse) -> Control:
     return mc._control  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the kill switch has no public verb yet
+
+
+@pytest.mark.parametrize("stop", ["pause", "cancel"])
+async def test_children_are_stopped_while_the_search_for_others_hangs(place: Place, stop: str) -> None:
+    """Those that had ended and work again have to be looked up in the store; the others are known."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    store = Hanging(await place.store())
+    async with place.open(parent, kid, store=store) as mc:
+        session = await mc.start(parent)
+        await tool.entered.wait()
+        [child] = await _children(mc, session)
+        store.hangs = lambda call: call == "below"
+        await (session.pause if stop == "pause" else session.cancel)("stop", grace=0)
+        wanted = "paused" if stop == "pause" else "cancelled"
+        assert await until_status(child, wanted) == wanted
+        assert await session.status() == ("pausing" if stop == "pause" else "cancelling")
+        store.hangs = lambda _: False
+        assert await until_status(session, wanted) == wanted

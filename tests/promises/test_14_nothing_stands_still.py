@@ -1,6 +1,7 @@
 """Promise 14: nothing stands still, and nothing spins. Every session ends, waits for a named person, or progresses."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -8,11 +9,12 @@ import pytest
 import midcourse
 from midcourse.core.events import StepSettled
 from midcourse.core.fold import Row
-from midcourse.core.ids import Position, SessionId, WorkerId
+from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
 from midcourse.core.session import Hold
 from midcourse.errors import Damaged
 from midcourse.ports.store import Owned, Store
-from midcourse.runtime.call_recovery import DID_NOT, HAPPENED
+from midcourse.runtime.call_recovery import DID_NOT, HAPPENED, CallRecovery
+from midcourse.runtime.command_outcome import decode_outcome
 from midcourse.runtime.undo import UndoRunner
 from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.faults import Faulty
@@ -93,8 +95,12 @@ async def test_a_refused_command_leaves_the_journal_as_it_is(place: Place, drive
         session = await mc.get(session.id)
         before = (await session.state()).position
         for number in range(3):
-            with pytest.raises(midcourse.Refused):
+            with pytest.raises(midcourse.Refused) as refused:
                 await session.resume(command_id=f"r{number}")
+            row = await (await place.store()).row(SessionId(session.id), CommandId(f"r{number}"))
+            assert row is not None
+            assert row.outcome is not None
+            assert decode_outcome(row.outcome).code == refused.value.code == "session_ended"
         assert (await session.state()).position == before
         await session.redirect("once more")
         assert (await session.state()).position > before
@@ -251,3 +257,33 @@ async def test_waiting_for_a_session_whose_end_cannot_be_written_ends_with_the_d
         with pytest.raises(Damaged, match="The file is damaged"):
             await session.result()
         store.work_again()
+
+
+async def test_an_act_that_changes_nothing_about_a_lost_call_is_told_and_not_repeated(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such a fault is ours: the log names the session and the step, and the other sessions of the process continue."""
+
+    async def undo(_arguments: object, _result: object, _key: str) -> None: ...
+
+    make, acts = Tool(holds=True, effect="write", undo=undo), 0
+    agent = resumable(lambda run: run.step("make", make.run, 1))
+    quick = resumable(lambda run: run.step("say", Tool().run, "said"), name="quick")
+
+    async def nothing(_recovery: CallRecovery, _call: object) -> None:
+        nonlocal acts
+        acts += 1
+
+    store = await place.store()
+    async with place.open(agent, store=store) as mc:
+        session = await mc.start(agent)
+        await make.entered.wait()
+        store.abandon()
+        with monkeypatch.context() as patched:
+            patched.setattr(CallRecovery, "_undo", nothing)
+            async with place.open(agent, quick) as other:
+                told = f"session {session.id}: stopped, because.* Step 'make' cannot be settled: 'undo' changed nothing"
+                await until_true(lambda: re.search(told, caplog.text) is not None)
+                assert acts <= caplog.text.count("changed nothing") + 1  # each is told, none is repeated in silence
+                assert await (await other.start(quick)).result() == "said"
+        make.may_end.set()

@@ -19,7 +19,7 @@ from midcourse.policy.profiles import STANDARD
 from midcourse.runtime.supervisor import Supervisor
 from tests.policy.watched_programs import no_drift, opened, under
 from tests.promises.faults import Faulty
-from tests.promises.harness import Place, Tool, history, resumable, types, until, until_status
+from tests.promises.harness import Place, Tool, history, resumable, types, until, until_status, until_true
 
 CAP = midcourse.Terms(budget=0.30)
 
@@ -303,8 +303,9 @@ async def test_a_call_that_declares_more_than_the_policy_allows_for_one_is_asked
     cheap, costly = Tool(cost=0.5), Tool(cost=1.5)
 
     async def work(run: midcourse.Run) -> None:
-        await run.step("cheap", cheap.run)
-        await run.step("costly", costly.run)
+        await asyncio.gather(
+            run.step("cheap", cheap.run), *(run.step("costly", costly.run, key=str(one)) for one in range(2))
+        )
 
     store = await place.store()
     await versions.save(store, unpaid, by="ada", why="a test", now=1.0)
@@ -314,9 +315,12 @@ async def test_a_call_that_declares_more_than_the_policy_allows_for_one_is_asked
         await until_status(session, "waiting")
         assert cheap.begun
         assert not costly.begun
-        [ask] = (await session.state()).asks
-        assert "It costs about $1.50, more than the $1.00 that one call may cost" in ask.prompt
-        await session.answer("approve")
+        asks = (await session.state()).asks
+        assert len(asks) == 2, "each of those side by side"
+        for number, ask in enumerate(asks, start=1):
+            assert "It costs about $1.50, more than the $1.00 that one call may cost" in ask.prompt
+            await session.answer("approve", ask=ask.id)
+            await until_true(lambda number=number: len(costly.begun) == number)
         await session.result()
 
 

@@ -14,8 +14,9 @@ from midcourse.core.switches import Scope, check_scope
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import InvalidInput, Refused, StoreUnavailable
 from midcourse.runtime import active_switches
-from tests.promises.faults import Faulty
-from tests.promises.harness import Place, Tool, history, resumable, types, until_status, until_true
+from tests.promises.faults import Faulty, Hanging
+from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
+from tests.promises.test_02_durable_before_acknowledged import Unreadable
 
 ALL = Scope()
 
@@ -238,10 +239,10 @@ async def test_a_switch_that_cannot_be_written_stops_all_the_same_and_says_so(pl
         store.fails = lambda write: write in ("shelve", "put", "decide", "append")
         report = await mc.kill_switch.throw(ALL, "freeze", wait=1.0)
         assert not report.durable
-        assert str(report).endswith(
-            "It could not be written yet: it is in force in this process, which writes it when it can."
-        )
+        assert str(report).endswith("It stands in this process, which writes it when it can.")
         begun = len(tool.begun)
+        for found in (report, await mc.kill_switch.report(report.switch.id), *await mc.kill_switch.reports()):
+            assert [line.state for line in found.sessions] == ["stopped"]  # also to whoever asks later
         await asyncio.sleep(0.1)
         assert len(tool.begun) == begun
         store.work_again()
@@ -256,10 +257,49 @@ async def test_a_switch_that_cannot_be_written_stops_all_the_same_and_says_so(pl
         assert (kept.switch.id, kept.switch.stands) == (report.switch.id, True)
 
 
-async def test_a_throw_that_fails_half_way_leaves_nothing_running_here(
+@pytest.mark.parametrize("switch", [None, "ks_one"])
+async def test_a_switch_halts_this_process_although_the_store_cannot_be_read(place: Place, switch: str | None) -> None:
+    """With an id or without: the gates shut before anything is read, and the report is of what is known here."""
+    tool = Tool()
+    worker, other = _worker(tool), _worker(Tool(), "other")
+    store = Unreadable(await place.store())
+    async with place.open(worker, other, store=store) as mc:
+        session, spared = await mc.start(worker), await mc.start(other)
+        await until_true(lambda: len(tool.begun) > 3)
+        store.is_damaged = True
+        for _ in range(2):  # a retry, too
+            report = await mc.kill_switch.throw(check_scope("agent", "worker"), "freeze", wait=0.1, switch=switch)
+            assert {line.state for line in report.sessions} <= {"stopped"}
+            assert not report.durable
+        begun = len(tool.begun)
+        await turns(200)
+        assert len(tool.begun) == begun
+        store.is_damaged = False
+        assert await until_status(session, "halted") == "halted"
+        assert await until_status(spared, "running") == "running"
+        assert len(tool.begun) == begun
+
+
+async def test_a_switch_that_is_not_stored_says_so_whenever_it_is_asked_until_it_is(place: Place) -> None:
+    """A list, a report and a retry know no more than the answer to the throw did."""
+    store = Faulty(await place.store())
+    async with place.open(store=store) as mc:
+        store.error = lambda: StoreUnavailable("The disk is away.")
+        store.fails = lambda write: write == "shelve"
+        thrown = await mc.kill_switch.throw(ALL, "freeze", switch="ks_mine")
+        again = await mc.kill_switch.throw(ALL, "freeze", switch="ks_mine")
+        assert [one.durable for one in (thrown, again, *await mc.kill_switch.reports())] == [False] * 3
+        assert not (await mc.kill_switch.report("ks_mine")).durable
+        store.work_again()
+        async with asyncio.timeout(10):
+            while not (await mc.kill_switch.report("ks_mine")).durable:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_switch_whose_sessions_cannot_be_listed_halts_those_of_this_process_and_says_so(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who was reached is not known: the gates that were shut stay shut until the halt is written."""
+    """It was written; that all were reached is not claimed."""
     tool = Tool()
     worker = _worker(tool)
     store = Faulty(await place.store())
@@ -267,17 +307,67 @@ async def test_a_throw_that_fails_half_way_leaves_nothing_running_here(
         session = await mc.start(worker)
         await until_true(lambda: len(tool.begun) > 3)
         monkeypatch.setattr(store.inner, "heads", _unreadable)
-        with pytest.raises(StoreUnavailable):
-            await mc.kill_switch.throw(ALL, "freeze", wait=1.0)
-        begun = len(tool.begun)
-        await asyncio.sleep(0.05)
-        assert len(tool.begun) == begun
+        report = await mc.kill_switch.throw(ALL, "freeze", wait=1.0)
+        assert [(line.session, line.state) for line in report.sessions] == [(session.id, "stopped")]
+        assert "sessions of other processes may not be listed" in str(report)
         monkeypatch.undo()
-        assert await until_status(session, "halted") == "halted"
+        assert await session.status() == "halted"
+        [again] = await mc.kill_switch.reports()
+        assert again.durable
 
 
 async def _unreadable(*_: object) -> list[Any]:
     raise StoreUnavailable("It cannot be read just now.")
+
+
+@pytest.mark.parametrize("switch", [None, "ks_one"])
+@pytest.mark.parametrize("gives_up", [True, False])
+async def test_a_switch_is_answered_in_time_although_the_store_hangs(
+    place: Place, switch: str | None, gives_up: bool
+) -> None:
+    """Nothing begins meanwhile, also if whoever threw it gives up waiting; the halt comes when the store answers."""
+    tool = Tool()
+    worker = _worker(tool)
+    store = Hanging(await place.store())
+    async with place.open(worker, store=store) as mc:
+        session = await mc.start(worker)
+        await until_true(lambda: len(tool.begun) > 3)
+        store.hangs = lambda _: True
+        throwing = asyncio.ensure_future(mc.kill_switch.throw(ALL, "freeze", wait=0.0, switch=switch))
+        if gives_up:
+            await turns(5)
+            throwing.cancel()
+            await asyncio.wait({throwing})
+        else:
+            report = await throwing
+            assert ([line.session for line in report.sessions], report.durable) == ([session.id], False)
+        begun = len(tool.begun)
+        await turns(200)
+        assert len(tool.begun) == begun
+        store.hangs = lambda _: False
+        assert await until_status(session, "halted") == "halted"
+        assert len(tool.begun) == begun
+
+
+async def test_a_switch_thrown_again_unseen_after_it_was_lifted_does_not_stand_again(place: Place) -> None:
+    """A retry that could not read the record halts what is here, and the record in the store stays as it is."""
+    tool = Tool()
+    worker = _worker(tool)
+    store = Unreadable(await place.store())
+    async with place.open(worker, store=store) as mc:
+        await mc.kill_switch.throw(ALL, "freeze", switch="ks_one")
+        await mc.kill_switch.lift("ks_one", "thawed")
+        session = await mc.start(worker)
+        await until_true(lambda: bool(tool.begun))
+        store.is_damaged = True
+        assert not (await mc.kill_switch.throw(ALL, "freeze", wait=0.1, switch="ks_one")).durable
+        store.is_damaged = False
+        assert await until_status(session, "halted") == "halted"
+        async with asyncio.timeout(10):
+            while (await mc.kill_switch.report("ks_one")).switch.stands:
+                await asyncio.sleep(0.01)
+        await session.lift()
+        assert await until_status(session, "running") == "running"
 
 
 async def test_the_agents_own_code_and_undos_count_as_running(place: Place) -> None:

@@ -15,7 +15,7 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.ids import CommandId
 from midcourse.core.policy_decision import Alarm, Decision, Reason
-from midcourse.errors import InvalidInput, Refused, StepError, StoreUnavailable
+from midcourse.errors import Damaged, InvalidInput, Refused, StepError, StoreFull, StoreUnavailable
 from midcourse.handle import SessionHandle
 from midcourse.policy import versions
 from midcourse.policy.document import DurationRule, ErrorRule, Policy
@@ -576,11 +576,13 @@ async def test_a_stop_is_journaled_at_once_and_never_passes_through_the_inbox(pl
         await session.cancel(grace=0)
 
 
+@pytest.mark.parametrize("error", [StoreFull("The disk is full."), Damaged("The file is damaged.")])
 async def test_a_stop_that_cannot_be_journaled_is_carried_out_by_the_next_owner(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: Place, error: midcourse.MidcourseError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = Script()
     store = Faulty(await place.store())
+    store.error = lambda: error
     journal = CommandInbox.step_in
 
     async def on_a_full_disk(inbox: CommandInbox, command: cmd.Intervene) -> bool:

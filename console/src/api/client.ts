@@ -1,11 +1,13 @@
 /** One request to the server: JSON in and out, problems as errors that can be shown, every change with its key. */
 
 import { signal, type Signal } from "@preact/signals";
-import { type Heard, type Press, unsentWords } from "../model/contact";
+import { failureWords, type Heard, type Press } from "../model/contact";
 import { pageKey } from "./pageKey";
 import type { Problem } from "./types";
 
-/** The server answered, and said no. `message` is its sentence for people. */
+// What comes of a request that failed is one of these three, and its `message` says so to people: pages show that, and make no words of their own.
+
+/** The server answered, and said no. */
 export class Refusal extends Error {
   constructor(readonly problem: Problem) { super(problem.detail); }
   get code(): string { return this.problem.code; }
@@ -14,7 +16,7 @@ export class Refusal extends Error {
 export class Unreachable extends Error {}
 /** The server answered that it cannot take this now, and why: safe to send again with the same key. */
 export class TurnedAway extends Unreachable {
-  constructor(readonly problem: Problem) { super(problem.detail); }
+  constructor(readonly problem: Problem, isChange: boolean) { super(failureWords(problem, isChange, true)); }
 }
 
 /** What a request that failed says of the connection. */
@@ -24,17 +26,7 @@ export function heardOf(error: Error): Heard {
   return { what: "failed", isOnline: navigator.onLine };
 }
 
-/** The same for a page that has nothing to show yet. */
-export function problemOf(error: Error): { code: string; detail: string } {
-  return error instanceof Refusal || error instanceof TurnedAway ? { code: error.problem.code || "unavailable", detail: error.problem.detail } : { code: "no_connection", detail: "" };
-}
-
-/** Why something that is not kept was not done. */
-export function failureWords(error: Error): string {
-  return error instanceof Refusal ? error.message : unsentWords(error instanceof TurnedAway ? error.problem : null);
-}
-
-export interface Options { key?: string; etag?: string; signal?: AbortSignal }
+export interface Options { key?: string; etag?: string; signal?: AbortSignal; accept?: string }
 
 export function freshKey(): string {
   // randomUUID is only there on https and localhost.
@@ -95,10 +87,11 @@ export class Client {
     return await answer.json().catch((error: Error) => { throw new Unreachable("The response was cut off.", { cause: error }); }) as T;
   }
 
-  private async ask(method: string, path: string, body: unknown, options: Options): Promise<Response> {
+  async ask(method: string, path: string, body: unknown, options: Options): Promise<Response> {
     // Logging in is all that is left to do here.
     if (this.ended.value && path !== "/login") throw new Refusal(this.ended.value);
-    const headers = this.headers({ Accept: "application/json" });
+    const isChange = method !== "GET";
+    const headers = this.headers({ Accept: options.accept ?? "application/json" });
     if (body !== undefined) headers["Content-Type"] = "application/json";
     if (options.key) headers["Idempotency-Key"] = options.key;
     if (options.etag) headers["If-Match"] = options.etag;
@@ -106,18 +99,19 @@ export class Client {
     if (body !== undefined) init.body = JSON.stringify(body);
     if (options.signal) init.signal = options.signal;
     const begun = Date.now();
+    const isOnline = navigator.onLine;
     let answer: Response;
     try {
       answer = await fetch(this.url(path), init);
     } catch (error) {
-      throw new Unreachable("No connection to the server.", { cause: error });
+      throw new Unreachable(failureWords(null, isChange, isOnline), { cause: error });
     }
     this.compareClocks(answer, begun);
     if (answer.ok) return answer;
     // A proxy whose server is away answers without a problem document.
     const problem = (await answer.json().catch(() => null)) as Problem | null;
-    if (!problem?.code) throw new TurnedAway(unnamed(answer.status));
-    if (answer.status === 503 || answer.status === 429) throw new TurnedAway(problem);
+    if (!problem?.code) throw new TurnedAway(unnamed(answer.status), isChange);
+    if (answer.status === 503 || answer.status === 429) throw new TurnedAway(problem, isChange);
     throw this.refusal(problem);
   }
 

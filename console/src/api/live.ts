@@ -15,6 +15,8 @@ import type { Preview, Receipt, Reply, SessionView, UndoChoice } from "./types";
 /** Seconds without a word from a run, after which the server is asked whether its worker answers; and how often that is looked at. */
 const SILENT = 4;
 const LOOK = 1_000;
+/** Milliseconds after a change in which others of it come. */
+const SOON = 20;
 /** Of so many looks one asks, while nothing is known to be wrong. */
 const CALM = 4;
 /** Milliseconds in which the server answers that, or it is doubted that it is there. */
@@ -28,7 +30,6 @@ export class Live {
   readonly stream: Signal<Connection> = signal({ ...CONNECTING, since: Date.now() });
   /** What is known of the server: by the stream, and by presses that it turned away. */
   readonly connection: ReadonlySignal<Connection>;
-  readonly allowed: Signal<{ position: number; verbs: readonly string[] } | null> = signal(null);
   /** Everything that was there when we came has been read. */
   readonly isCaughtUp: Signal<boolean> = signal(false);
   readonly durability: Signal<Reply["durability"] | null> = signal(null);
@@ -88,6 +89,7 @@ export class Live {
 
   stop(): void {
     this.listening?.stop();
+    this.listening = null;
     clearTimeout(this.refreshing);
     clearInterval(this.looking);
     if (this.frame) cancelAnimationFrame(this.frame);
@@ -141,20 +143,21 @@ export class Live {
     });
   }
 
-  /** Ask the server what may be done now, soon. */
-  private refresh(): void {
+  /** Read the receipt of what has ended, or is about to, soon. */
+  private refresh(wait = SOON): void {
     clearTimeout(this.refreshing);
-    this.refreshing = window.setTimeout(() => void this.look(), 20);
+    const status = this.run.session?.status;
+    const wantsReceipt = status === "cancelling" || (status && ENDED.has(status));
+    if (wantsReceipt) this.refreshing = window.setTimeout(() => void this.look(), wait);
+    else this.receipt.value = null;
   }
 
   private async look(): Promise<void> {
     try {
-      const view = await this.client.get<SessionView>(this.path);
-      this.allowed.value = { position: view.position, verbs: view.allowed };
-      const wantsReceipt = ["cancelling", "cancelled", "completed", "failed"].includes(view.status);
-      this.receipt.value = wantsReceipt ? await this.client.get<Receipt>(`${this.path}/receipt`) : null;
-    } catch {
+      this.receipt.value = await this.client.get<Receipt>(`${this.path}/receipt`);
+    } catch (error) {
       // The stream says that there is no connection, or that there is no such session.
+      if (error instanceof Unreachable && this.listening) this.refresh(LOOK);
     }
   }
 

@@ -6,12 +6,15 @@ import { type Client, freshKey, Refusal, TurnedAway, Unreachable } from "./clien
 
 /** What became of a press that was not carried out. */
 export interface Told { words: string; isCalm: boolean }
-export function toldOf(refusal: Refusal): Told {
-  const isElsewhere = ["already_resumed", "already_answered"].includes(refusal.code);
-  return { words: isElsewhere ? `Already done elsewhere: ${refusal.message}` : refusal.message, isCalm: isElsewhere };
+/** What to say of it; whether it was done elsewhere may be known by more than its code. */
+export function toldOf(error: Error, isDone = false): Told {
+  const isElsewhere = isDone || (error instanceof Refusal && ["already_resumed", "already_answered"].includes(error.code));
+  return { words: isElsewhere ? `Already done elsewhere: ${error.message}` : error.message, isCalm: isElsewhere || error instanceof Dropped };
 }
 /** It was taken back before anything was decided about it. */
-export class Dropped extends Error {}
+export class Dropped extends Error {
+  constructor(press: Press) { super(droppedWords(press)); }
+}
 
 interface Saved { by: string; kept: Kept[] }
 interface Kept { press: Press; method: string; path: string; body: unknown }
@@ -89,16 +92,18 @@ export class Outbox {
   }
 
   private async until<T>(key: string, { press, method, path, body }: Kept): Promise<T> {
+    let known = press;
     for (let wait = 300; ; wait = Math.min(5_000, wait * 2)) {
-      if (!this.bodies.has(key)) throw new Dropped(press.verb);
+      if (!this.bodies.has(key)) throw new Dropped(known);
       const isOnline = navigator.onLine;
       try {
         return await this.client.send<T>(method, path, body, { key, signal: AbortSignal.timeout(PATIENCE) });
       } catch (error) {
-        if (error instanceof Refusal && this.client.ended.value) this.client.unsent.value = [...this.client.unsent.value, this.pending.value.find((one) => one.key === key) ?? press];
+        if (error instanceof Refusal && this.client.ended.value) this.client.unsent.value = [...this.client.unsent.value, known];
         if (!(error instanceof Unreachable)) throw error;
         const failure = error instanceof TurnedAway ? { what: "turned away", problem: error.problem } as const : { what: "unanswered", isOnline: isOnline && navigator.onLine } as const;
-        this.pending.value = this.pending.value.map((one) => (one.key === key ? tried(one, failure) : one));
+        known = tried(known, failure);
+        this.pending.value = this.pending.value.map((one) => (one.key === key ? known : one));
         this.save();
         if (!this.bodies.has(key)) continue;
         await new Promise<void>((resolve) => { this.wake = resolve; setTimeout(resolve, wait); });
@@ -130,7 +135,7 @@ export class Outbox {
     }
     for (const kept of saved.kept) {
       const press = { ...kept.press, mayHaveArrived: true };
-      this.enter<unknown>({ ...kept, press }, async () => {}).catch((error: Error) => { if (error instanceof Refusal) this.told.value = toldOf(error); });
+      this.enter<unknown>({ ...kept, press }, async () => {}).catch((error: Error) => { this.told.value = toldOf(error); });
     }
   }
 }

@@ -86,7 +86,7 @@ export function listen(client: Client, to: Listening): Listener {
     if (!answer.ok || !answer.body) {
       const problem = (await answer.json().catch(() => null)) as Problem | null;
       if (problem?.code && ((answer.status < 500 && answer.status !== 429) || problem.code === "damaged")) throw client.refusal(problem);
-      throw new TurnedAway(problem?.code ? problem : unnamed(answer.status));
+      throw new TurnedAway(problem?.code ? problem : unnamed(answer.status), false);
     }
     if (!answer.headers.get("content-type")?.startsWith("text/event-stream")) {
       void answer.body.cancel();

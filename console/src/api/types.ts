@@ -35,7 +35,7 @@ export interface Reply {
   level: "accepted" | "decided" | "stopping" | "stopped"; status: Status; session: string;
   durability: "nothing" | "process" | "power"; durable: boolean; position: number; pause: string | null; message: string | null;
   running: RunningCall[]; unknown: string[]; unreachable_since: number | null; receipt: ReceiptLine[]; sentence: string;
-  finishes_first: boolean; restarted_as: string | null;
+  finishes_first: boolean; restarted_as: string | null; paused_by?: string[];
 }
 export interface Receipt { lines: ReceiptLine[]; final: boolean; is_preview: boolean; begins_anew: boolean; table: string }
 export type Preview = Record<UndoChoice, Receipt>;

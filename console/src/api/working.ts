@@ -7,15 +7,9 @@ import type { Problem } from "./types";
 export interface Progress { phase: string; done: number; of: number | null }
 
 export async function working<T>(client: Client, path: string, body: object, tell: (progress: Progress) => void, signal: AbortSignal): Promise<T> {
-  const headers = client.headers({ Accept: "text/event-stream", "Content-Type": "application/json", "Idempotency-Key": freshKey() });
-  const answer = await fetch(client.url(path), { method: "POST", headers, body: JSON.stringify(body), credentials: "same-origin", cache: "no-store", signal })
-    .catch((error: Error) => { throw signal.aborted ? error : new Unreachable("No connection to the server.", { cause: error }); });
-  if (!answer.ok || !answer.body) {
-    const problem = (await answer.json().catch(() => null)) as Problem | null;
-    throw problem?.code ? client.refusal(problem) : new Unreachable(`The server answered ${answer.status}.`);
-  }
+  const answer = await client.ask("POST", path, body, { key: freshKey(), accept: "text/event-stream", signal });
   const frames = new Frames();
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
     const { done, value } = await reader.read();
     if (done) throw new Unreachable("The connection was lost before this finished.");

@@ -6,29 +6,24 @@ import { type Connection, connectionWord, connectionWords } from "../model/conta
 import { capitalised, timeOfDay } from "../ui/format";
 import { href } from "../ui/router";
 
-export function Waiting({ connection, what, id }: { connection: Connection; what: string; id?: string }): JSX.Element {
+/** What is known of the connection while there is nothing to show; `words` after 200 ms, if all is well. */
+export function Waiting({ connection, words, rows, id }: { connection: Connection; words: string; rows?: number; id?: string }): JSX.Element | null {
   const isLate = useLate();
-  if (connection.state === "refused") return <main class="page"><Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} {...(id ? { id } : {})} /></main>;
-  if (connection.state === "lost") return <main class="page"><Lost connection={connection} /></main>;
-  return <main class="page" aria-busy="true">{isLate && <Rules words={`Reading ${what}…`} />}</main>;
-}
-
-/** What is known of a connection that is lost, in place of what cannot be shown. */
-export function Lost({ connection }: { connection: Connection }): JSX.Element {
+  if (connection.state === "refused") return <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} id={id} />;
+  if (connection.state !== "lost") return isLate ? <Rules words={words} rows={rows} /> : null;
   return <div class="empty" role="alert"><b>{connectionWord(connection)}.</b>{connectionWords(connection, timeOfDay(connection.since / 1000))} It is retried automatically.</div>;
 }
 
-export function Refused({ code, detail, id }: { code: string; detail: string; id?: string }): JSX.Element {
+function Refused({ code, detail, id }: { code: string; detail: string; id: string | undefined }): JSX.Element {
   if (code === "session_not_found") return <div class="empty"><b>No session <code>{id}</code> here.</b><a href={href({})}>All sessions</a></div>;
   if (code === "unauthorized") return <div class="empty"><b>This page is not logged in.</b>Run <code>midcourse browser link</code> in a terminal and open the link that it prints.</div>;
-  if (code === "no_connection") return <div class="empty" role="alert"><b>No connection to the server.</b>{detail || <>Nothing was changed. <a href={location.href}>Load it again</a> when the server is back.</>}</div>;
   if (code === "damaged") return <div class="empty" role="alert"><b>Its journal is damaged; the session is stopped and cannot continue.</b>{detail}</div>;
   return <div class="empty" role="alert"><b>{capitalised(code.replaceAll("_", " ")) || "Refused"}.</b>{detail} <a href={href({})}>All sessions</a></div>;
 }
 
 /** Grey rules in place of rows. */
-export function Rules({ words, rows = 6 }: { words: string; rows?: number }): JSX.Element {
-  return <div class="rules" role="status">{Array.from({ length: rows }, (_, index) => <i key={index} />)}<span>{words}</span></div>;
+export function Rules({ words, rows = 6 }: { words: string; rows?: number | undefined }): JSX.Element {
+  return <div class="rules" role="status" aria-busy="true">{Array.from({ length: rows }, (_, index) => <i key={index} />)}<span>{words}</span></div>;
 }
 
 /** Nothing for 200 ms: what comes at once needs no word. */

@@ -113,9 +113,11 @@ export function droppedWords(press: Press): string {
   return press.mayHaveArrived ? `${name} is not sent again. It may have arrived before: the log shows whether it did.` : `${name} was not sent.`;
 }
 
-/** Why something that is not kept was not done: in the server's words, if it gave any. */
-export function unsentWords(problem: Problem | null): string {
-  return problem ? `Not stored: ${reason(problem)}` : "Not sent: the server does not answer.";
+/** Why nothing came of a request: in the server's words, if it gave any. A change that was not answered may have arrived. */
+export function failureWords(problem: Problem | null, isChange: boolean, isOnline: boolean): string {
+  if (problem) return isChange ? `Not done: ${reason(problem)}` : capital(reason(problem));
+  if (!isOnline) return isChange ? "Not sent: this device is offline." : "This device is offline.";
+  return isChange ? "No reply came: whether it arrived is not known." : "The server does not answer.";
 }
 
 /** A command that is stored and not decided. */

@@ -19,6 +19,8 @@ export interface StandingPause {
   id: string; by: string; since: number; origin: Status; reason: string; grace: number | null; lapses_at: number | null;
   /** The parent's pause of a child that people have paused, too. */
   beneath?: StandingPause | null;
+  /** Who else has paused it since. */
+  joined?: string[];
   /** What the cap must be before it can be lifted. */
   budget: number | null;
 }
@@ -222,7 +224,9 @@ function change(session: Session, record: Recorded, before: Status): void {
       const lapses_at = lapses == null ? null : at + lapses;
       const standing = session.pause;
       if (standing && standing.id === id) {
-        session.pause = { ...standing, grace, reason: reason || standing.reason, lapses_at, budget: budget ?? standing.budget };
+        const joined = standing.joined ?? [];
+        const isKnown = by === standing.by || joined.includes(by);
+        session.pause = { ...standing, grace, reason: reason || standing.reason, lapses_at, budget: budget ?? standing.budget, joined: isKnown ? joined : [...joined, by] };
         break;
       }
       const pause = { id, by, since: at, origin: standing?.origin ?? before, reason, grace, lapses_at, budget, beneath: null };

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Client, Refusal } from "../api/client";
+import type { Client } from "../api/client";
 import { Outbox } from "../api/outbox";
 import type { Head, Me } from "../api/types";
 import { needsSomebody, title } from "../features/attention";
@@ -17,9 +17,8 @@ import { areKeysOff, isTyping } from "../features/handle/pressing";
 import { Cover } from "../features/killswitch/Cover";
 import { Report } from "../features/killswitch/Report";
 import { switches } from "../features/killswitch/switches";
-import { Lost, Refused, Rules, useLate } from "../features/States";
+import { Waiting } from "../features/States";
 import { Top } from "../features/Top";
-import type { Connection } from "../model/contact";
 import { useGivingBack, useStaying } from "../ui/focus";
 import { count } from "../ui/format";
 import { address, go, href } from "../ui/router";
@@ -61,8 +60,7 @@ export function FleetPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
         <div ref={reports}>{shown.map((one) => <Report key={one.id} client={client} one={one} me={me} heads={all} />)}</div>
         <Tiles fleet={fleet} now={client.now()} />
         <Search key={`${agent} ${task_class} ${tag}`} filter={filter} total={all?.size ?? 0} shown={rows?.length ?? 0} isRead={rows !== null} toRows={() => steps.current?.to(-Infinity)} />
-        {connection.state === "refused" && !all ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} />
-          : rows === null ? <Reading connection={connection} />
+        {rows === null ? <Waiting connection={connection} words="Reading the sessions…" rows={8} />
           : rows.length === 0 ? <Empty client={client} isFiltered={isFiltered(filter)} words={wordsOf(filter)} />
           : <Table fleet={fleet} rows={rows} selection={selection} sort={sort} ahead={client.ahead} steps={steps} />}
         {(all?.size ?? 0) >= MOST && <p class="sub">The newest {MOST.toLocaleString("en")} are here. Narrow the filter to find older ones.</p>}
@@ -95,12 +93,6 @@ function change(set: (query: URLSearchParams) => void, replace = false): void {
 }
 
 function sort(order: Order): void { change((query) => { if (order === "needs") query.delete("sort"); else query.set("sort", order); }); }
-
-function Reading({ connection }: { connection: Connection }): JSX.Element | null {
-  const isLate = useLate();
-  if (connection.state === "lost") return <Lost connection={connection} />;
-  return isLate ? <Rules words="Reading the sessions…" rows={8} /> : null;
-}
 
 function Empty({ client, isFiltered, words }: { client: Client; isFiltered: boolean; words: string }): JSX.Element {
   if (isFiltered) return <div class="empty"><b>No session matches <code>{words || "that"}</code>.</b><a href={href({})}>Clear the filter</a></div>;
@@ -161,7 +153,7 @@ function rowKeys(steps: { current: Steps | null }, selection: Selection, client:
       const id = steps.current?.focused() ?? null;
       if (!id) return;
       say("");
-      Outbox.of(client, id).send("pause", "POST", `/sessions/${encodeURIComponent(id)}/pause`, {}).catch((error: Error) => { if (error instanceof Refusal) say(error.message); });
+      Outbox.of(client, id).send("pause", "POST", `/sessions/${encodeURIComponent(id)}/pause`, {}).catch((error: Error) => say(error.message));
       event.preventDefault();
     }
   };

@@ -13,9 +13,8 @@ import { grouped, keyOf, myName } from "../features/inbox/grouping";
 import { Inboxed } from "../features/inbox/inbox";
 import { Made } from "../features/inbox/Made";
 import { MADE, Queue } from "../features/inbox/Queue";
-import { Lost, Refused, Rules, useLate } from "../features/States";
+import { Waiting } from "../features/States";
 import { Top } from "../features/Top";
-import type { Connection } from "../model/contact";
 import { count } from "../ui/format";
 import { go, href } from "../ui/router";
 
@@ -76,8 +75,7 @@ export function InboxPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
           {inbox && me.role !== "watch" && <span class="end row"><HandOver client={client} look={look} /></span>}
         </div>
         <p class="sub answered" role="status" aria-live="polite">{said.value}</p>
-        {connection.state === "refused" && !inbox ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} />
-          : !inbox ? <Reading connection={connection} />
+        {!inbox ? <Waiting connection={connection} words="Reading the inbox…" />
           : !ask && !group && open !== MADE ? <div class="empty" tabIndex={-1}><b>{connection.state === "lost" ? "Nothing needed you at the last update." : "Nothing needs you."}</b>{count(inbox.running, "session runs inside its limits", "sessions run inside their limits")}. Alarms that can wait arrive here in one batch an hour.</div>
           : (
             <div class="inbox">
@@ -90,12 +88,6 @@ export function InboxPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
       </main>
     </>
   );
-}
-
-function Reading({ connection }: { connection: Connection }): JSX.Element | null {
-  const isLate = useLate();
-  if (connection.state === "lost") return <Lost connection={connection} />;
-  return isLate ? <Rules words="Reading the inbox…" rows={6} /> : null;
 }
 
 /** What has just come to be open takes no press for a moment, neither by key nor by pointer: a second one was meant for what was there before. */

@@ -2,11 +2,13 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Client, failureWords, freshKey, problemOf, Refusal } from "../api/client";
+import { type Client, Unreachable } from "../api/client";
 import type { Agent, Me, SessionView } from "../api/types";
 import { title } from "../features/attention";
 import { stands, switches } from "../features/killswitch/switches";
-import { Refused, Rules, useLate } from "../features/States";
+import { useOnce } from "../features/once";
+import { useReading } from "../features/reading";
+import { Waiting } from "../features/States";
 import { Top } from "../features/Top";
 import { cap, visible } from "../ui/format";
 import { address, go, href } from "../ui/router";
@@ -14,20 +16,15 @@ import { address, go, href } from "../ui/router";
 const CLASSES = [["short", "under 30 s"], ["medium", "30 to 300 s"], ["long", "over 300 s"], ["very_long", "open-ended"], ["protected", "a stop waits for the end"]] as const;
 
 export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Element {
-  const [agents, set] = useState<Agent[] | null>(null);
+  const { found: agents, connection } = useReading(async () => (await client.get<{ agents: Agent[] }>("/agents")).agents, []);
   const [words, say] = useState("");
-  const [problem, complain] = useState<{ code: string; detail: string } | null>(null);
-  const [chosen, choose] = useState(address.value.get("agent") ?? "");
+  const [picked, choose] = useState(address.value.get("agent") ?? "");
   const [goal, write] = useState(address.value.get("goal") ?? "");
   const [taskClass, setClass] = useState("");
   const [budget, setBudget] = useState("");
-  const [key, renew] = useState(freshKey);
-  const isLate = useLate();
-  useEffect(() => {
-    title.value = "New run";
-    client.get<{ agents: Agent[] }>("/agents").then(({ agents: known }) => { set(known); choose((before) => before || known[0]?.name || ""); },
-      (error: Error) => complain(problemOf(error)));
-  }, []);
+  const send = useOnce(client);
+  useEffect(() => { title.value = "New run"; }, []);
+  const chosen = picked || agents?.[0]?.name || "";
   const agent = agents?.find((one) => one.name === chosen);
   const mayNot = me.role === "watch" || me.session !== null;
   const isHalted = switches.value.some((one) => stands(one) && (one.scope.kind === "all" || (one.scope.kind === "agent" && one.scope.value === agent?.name)));
@@ -40,11 +37,10 @@ export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Elem
     if (amount !== undefined && !(amount > 0)) { say("The cap is a number of dollars above 0."); return; }
     say("Starting…");
     try {
-      const made = await client.post<SessionView>("/sessions", { agent: agent.name, goal, ...(taskClass && { task_class: taskClass }), ...(amount !== undefined && { budget: amount }) }, { key });
+      const made = await send<SessionView>("/sessions", { agent: agent.name, goal, ...(taskClass && { task_class: taskClass }), ...(amount !== undefined && { budget: amount }) });
       go(href({ run: made.id }));
     } catch (error) {
-      if (error instanceof Refusal) renew(freshKey());
-      say(error instanceof Refusal ? error.message : `${failureWords(error as Error)} Press again: it starts only once.`);
+      say(`${(error as Error).message}${error instanceof Unreachable ? " Press again: it starts only once." : ""}`);
     }
   };
   return (
@@ -52,7 +48,7 @@ export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Elem
       <Top page="new" connection={null} />
       <main class="page">
         <div class="pagehead"><h1>New run</h1></div>
-        {problem ? <Refused {...problem} /> : agents === null ? isLate && <Rules words="Reading the agents…" rows={5} /> : agents.length === 0 ? (
+        {agents === null ? <Waiting connection={connection} words="Reading the agents…" rows={5} /> : agents.length === 0 ? (
           <div class="empty"><b>No agent is registered here.</b>Start the server with one: <code>midcourse serve --agents my_agents.py</code>.</div>
         ) : (
           <form class="begin" onSubmit={(event) => void submit(event)}>

@@ -2,13 +2,14 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Client, problemOf } from "../api/client";
+import type { Client } from "../api/client";
 import type { Me } from "../api/types";
 import { title } from "../features/attention";
 import { PolicyPage } from "../features/policy/PolicyPage";
 import { Proposals } from "../features/policy/Proposals";
 import type { Proposal, Summary } from "../features/policy/types";
-import { Refused, Rules, useLate } from "../features/States";
+import { useReading } from "../features/reading";
+import { Waiting } from "../features/States";
 import { Top } from "../features/Top";
 import { version } from "../ui/format";
 import { At } from "../ui/Parts";
@@ -23,26 +24,21 @@ export function PoliciesPage({ client, me }: { client: Client; me: Me }): JSX.El
 }
 
 function List({ client, me }: { client: Client; me: Me }): JSX.Element {
-  const [found, keep] = useState<{ policies: Summary[]; proposals: Proposal[] } | null>(null);
-  const [problem, complain] = useState<{ code: string; detail: string } | null>(null);
+  const { found, connection, again } = useReading(async () => {
+    const [{ policies }, { proposals }] = await Promise.all([client.get<{ policies: Summary[] }>("/policies"), client.get<{ proposals: Proposal[] }>("/proposals?state=open")]);
+    return { policies, proposals };
+  }, []);
   const [words, say] = useState("");
-  const isLate = useLate();
-  const load = (): void => {
-    Promise.all([client.get<{ policies: Summary[] }>("/policies"), client.get<{ proposals: Proposal[] }>("/proposals?state=open")]).then(
-      ([{ policies }, { proposals }]) => keep({ policies, proposals }),
-      (error: Error) => complain(problemOf(error)),
-    );
-  };
-  useEffect(() => { title.value = "Policies"; load(); }, []);
+  useEffect(() => { title.value = "Policies"; }, []);
   return (
     <>
       <Top page="policies" connection={null} />
       <main class="page desk">
         <div class="pagehead"><h1>Policies</h1><span class="sub">when to interrupt</span><div class="end"><a class="btn small" href={href({ newpolicy: "" })}>New policy</a></div></div>
         <p class="sub" role="status">{words}</p>
-        {problem ? <Refused {...problem} /> : !found ? isLate && <Rules words="Reading the policies…" /> : (
+        {!found ? <Waiting connection={connection} words="Reading the policies…" /> : (
           <>
-            <Proposals client={client} proposals={found.proposals} mayDecide={me.role === "operate"} settled={(told) => { say(told); load(); }} look={(one) => go(href({ policy: one.policy.split("@")[0], proposal: one.id }))} />
+            <Proposals client={client} proposals={found.proposals} mayDecide={me.role === "operate"} settled={(told) => { say(told); again(); }} look={(one) => go(href({ policy: one.policy.split("@")[0], proposal: one.id }))} />
             <Sheet name="Policies" kind="policies">
               <thead><tr><th scope="col">Policy</th><th scope="col">What for</th><th scope="col" class="hide-m">Made from</th><th scope="col">Saved</th><th scope="col" class="hide-s">Why</th></tr></thead>
               <tbody>{found.policies.map((one) => (

@@ -1,15 +1,17 @@
 /** What interruptions came to: alerts first, then each figure against its target, and what must hold before a policy goes live. */
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { type Client, problemOf } from "../api/client";
+import { useEffect } from "preact/hooks";
+import type { Client } from "../api/client";
 import { title } from "../features/attention";
 import { Completion, Continued, Return, Runs } from "../features/report/Figures";
 import { Against, Figure, Say, Table } from "../features/report/Parts";
 import { RangeBar, Stops } from "../features/report/Plots";
 import type { ClassRow, Item, KindRow, Report, SignalRow, Times, Verdict } from "../features/report/types";
 import { byWhom, dollars, kindOf, type Kind, percent, PERIODS, type Period, periodOf, range, seconds, target } from "../features/report/words";
-import { Refused, Rules, useLate } from "../features/States";
+import { useReading } from "../features/reading";
+import { Waiting } from "../features/States";
+import { useTelling } from "../features/telling";
 import { Top } from "../features/Top";
 import { count, version } from "../ui/format";
 import { address, go, href } from "../ui/router";
@@ -20,25 +22,16 @@ interface Found { period: Period; report: Report; items: Item[] }
 
 export function ReportsPage({ client }: { client: Client }): JSX.Element {
   const period = periodOf(address.value.get("period"));
-  const [found, keep] = useState<Found | null>(null);
-  const [problem, complain] = useState<{ code: string; detail: string } | null>(null);
-  const isLate = useLate();
-  useEffect(() => { title.value = "Report"; }, []);
-  useEffect(() => {
-    const leaving = new AbortController();
+  const { found, connection } = useReading<Found>(async (signal) => {
     const since = Math.floor(client.now() - PERIODS[period]);
-    Promise.all([client.get<Report>(`/reports?since=${since}`, { signal: leaving.signal }), client.get<{ items: Item[] }>(`/checklist?since=${since}`, { signal: leaving.signal })]).then(
-      ([report, { items }]) => { complain(null); keep({ period, report, items }); },
-      (error: Error) => { if (!leaving.signal.aborted) complain(problemOf(error)); },
-    );
-    return () => leaving.abort();
+    const [report, { items }] = await Promise.all([client.get<Report>(`/reports?since=${since}`, { signal }), client.get<{ items: Item[] }>(`/checklist?since=${since}`, { signal })]);
+    return { period, report, items };
   }, [client, period]);
+  const { words, tell } = useTelling();
+  useEffect(() => { title.value = "Report"; }, []);
   const report = found?.period === period ? found.report : null;
   const file = (format: "html" | "json"): void => {
-    void client.text(`/reports?since=${Math.floor(report?.since ?? 0)}&format=${format}`).then(
-      (text) => save(`midcourse-report-${period}.${format}`, text, format === "html" ? "text/html" : "application/json"),
-      (error: Error) => complain(problemOf(error)),
-    );
+    tell(client.text(`/reports?since=${Math.floor(report?.since ?? 0)}&format=${format}`).then((text) => save(`midcourse-report-${period}.${format}`, text, format === "html" ? "text/html" : "application/json")));
   };
   return (
     <>
@@ -52,7 +45,8 @@ export function ReportsPage({ client }: { client: Client }): JSX.Element {
             {report && <><button class="btn small" type="button" onClick={() => file("html")}>HTML</button><button class="btn small" type="button" onClick={() => file("json")}>JSON</button></>}
           </div>
         </div>
-        {problem ? <Refused {...problem} /> : !report ? isLate && <Rules words="Reading the sessions of this time…" /> : <Whole report={report} items={found!.items} />}
+        {words && <p class="still" role="status">{words}</p>}
+        {!report ? <Waiting connection={connection} words="Reading the sessions of this time…" /> : <Whole report={report} items={found!.items} />}
       </main>
     </>
   );

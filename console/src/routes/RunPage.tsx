@@ -52,7 +52,7 @@ export function RunPage({ client, me, id }: { client: Client; me: Me; id: string
     go(href({ run: id, at: position === null ? undefined : String(position) }), true);
   };
   void rev;
-  if (!session) return <><Top page="run" connection={connection} /><Waiting connection={connection} what={`session ${id}`} id={id} /></>;
+  if (!session) return <><Top page="run" connection={connection} /><main class="page"><Waiting connection={connection} words={`Reading session ${id}…`} id={id} /></main></>;
   return (
     <>
       <Top page="run" connection={connection} />

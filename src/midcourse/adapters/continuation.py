@@ -21,11 +21,15 @@ _TAKES_A_PREFIX: Final = re.compile(
 )
 """Models of Anthropic up to 4.5; later ones refuse a conversation that does not end with the user."""
 _FLAGGED: Final = {"api.mistral.ai": "/", "api.deepseek.com": "/beta"}
-"""Providers that want the message marked as a prefix, with the path that supports it."""
-_OVERLAP: Final = 8
-"""Characters that a model must say again to have repeated itself."""
-_NEAR: Final = 200
-"""The number of last characters of a text that a model may repeat before it continues."""
+"""Who wants the message to be marked as a prefix, and under which path that is known."""
+_NEAR: Final = 1_000
+"""Characters at the end of a text that a model may say again before it goes on."""
+_FEWEST: Final = 5
+"""Different words that a model must say again to have begun anew: fewer come twice in many a sentence or row."""
+_WORD: Final = re.compile(r"\w+")
+_UNIT_END: Final = re.compile(r"""\n|[.!?…]["')\]*_]*\s""")
+"""Where a line or a sentence ends."""
+_UNIT_END_LAST: Final = re.compile(rf"(?:{_UNIT_END.pattern})\s*\Z")
 OBJECTS: Final = (400, 422)
 """The status codes with which a server refuses a request that it does not understand."""
 GO_ON: Final = (
@@ -110,7 +114,13 @@ def _is_flagged(url: str) -> bool:
 
 
 class Joint:
-    """Join a text and its continuation: what the model repeats is left out."""
+    """Between a text and what a model says when it is asked to go on: what it says again is left out.
+
+    A word that is left out by mistake is lost for good, and nobody sees it; one that stays by mistake is seen twice. So
+    only what cannot well be meant is left out: the model goes back to the beginning of a line or sentence and says it
+    again, up to the cut, in the middle of another, or in more than one. A word, a row or a sentence that is said twice
+    stays, and so does anything that was said more than once before.
+    """
 
     def __init__(self, said: str) -> None:
         self._said = said
@@ -121,23 +131,36 @@ class Joint:
         """More of what it says: what of it is new, as far as that is known by now."""
         if self._is_over:
             return text
-        self._held += text if self._held else text.lstrip()
-        if not self._held or self._may_repeat():
-            return ""
-        return self.rest()
+        self._held += text
+        return "" if self._may_repeat() else self.rest()
 
     def rest(self) -> str:
         """End the text and return what is new in the part that was held back."""
         self._is_over = True
         held, self._held = self._held, ""
-        for length in range(min(len(held), len(self._said)), _OVERLAP - 1, -1):
-            if self._said.endswith(held[:length]) or self._said.rstrip().endswith(held[:length]):
-                return held[length:].lstrip() if self._said[-1:].isspace() else held[length:]
-        return held
+        bare, ends = held.lstrip(), (self._said, self._said.rstrip())
+        lengths = range(min(len(bare), len(self._said)), 0, -1)
+        again = next((bare[:length] for length in lengths if any(end.endswith(bare[:length]) for end in ends)), "")
+        new = bare[len(again) :] if self._begins_anew(again.rstrip()) else held
+        return new.lstrip(" ") if self._said.endswith(" ") else new
 
     def _may_repeat(self) -> bool:
-        """Return True if all of it so far is how the text begins, or is near its end: then more of that may follow."""
-        held = self._held
-        if len(held) >= len(self._said):
+        """Whether all of it so far is how the text begins, or stands near its end: then more of that may follow."""
+        bare = self._held.lstrip()
+        if len(bare) >= len(self._said):
             return False
-        return self._said.startswith(held) or held in self._said[-_NEAR:]
+        return self._said.startswith(bare) or bare in self._said[-_NEAR:]
+
+    def _begins_anew(self, again: str) -> bool:
+        """Whether the end of the text, which the model has said ``again``, cannot well be meant to come twice."""
+        if len(set(_WORD.findall(again.casefold()))) < _FEWEST or self._said.count(_UNIT_END.split(again)[0]) > 1:
+            return False
+        before = self._said.rstrip()[: -len(again)]
+        # Behind a whole line or sentence an equal one may follow: a row of a table, a verse.
+        is_whole = _ends_a_unit(self._said)
+        return (not before or _ends_a_unit(before)) and (not is_whole or _UNIT_END.search(again) is not None)
+
+
+def _ends_a_unit(text: str) -> bool:
+    """Whether a line or a sentence ends with the text."""
+    return _UNIT_END_LAST.search(text) is not None

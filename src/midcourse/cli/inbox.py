@@ -16,7 +16,6 @@ from midcourse.clock import SystemClock
 from midcourse.core.session import Session
 from midcourse.errors import InvalidInput
 from midcourse.people.inbox_rules import Inbox, InboxAsk
-from midcourse.policy.profiles import STANDARD
 
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks with --watch."""
@@ -80,8 +79,7 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
         nothing = "No session asks you anything." if is_mine else "No session asks anything."
         runs = "1 session runs." if inbox.running == 1 else f"{inbox.running} sessions run."
         print_lines(f"{nothing} {runs}" if inbox.running else nothing)
-    tired_after = min((ask.tired_after for ask in inbox.asks), default=STANDARD.restraint.approvals_in_a_row)
-    if inbox.approvals_in_a_row >= tired_after:
+    if inbox.asks and inbox.approvals_in_a_row >= inbox.asks[0].tired_after:
         print_lines(
             f"You have approved {inbox.approvals_in_a_row} in a row, {inbox.quick} of the last six in under three "
             "seconds. Check the next one twice."

@@ -235,7 +235,8 @@ def _describe(state: Session, steps: Sequence[StepView], contact: Contact = _ANS
     ]
     if state.pause is not None:
         why = f": {state.pause.reason}" if state.pause.reason else ""
-        facts.append(("pause", f"{state.pause.id} by {state.pause.by}, {ago(state.pause.since, now)}{why}"))
+        names = " and ".join((state.pause.by, *state.pause.joined))
+        facts.append(("pause", f"{state.pause.id} by {names}, {ago(state.pause.since, now)}{why}"))
     if state.cancel is not None:
         why = f": {state.cancel.reason}" if state.cancel.reason else ""
         facts.append(("cancel", f"by {state.cancel.by}, {ago(state.cancel.since, now)}, undo {state.cancel.undo}{why}"))

@@ -170,6 +170,8 @@ def reply_words(reply: Reply, now: float) -> str:
         words.append("nothing runs")
     if reply.unknown:
         words.append(f"effects in flight unknown: {', '.join(reply.unknown)}")
+    if reply.paused_by:
+        words.append(f"it had been paused by {' and '.join(reply.paused_by)}")
     if reply.restarted_as:
         words.append(f"its work is discarded, and it started again as {reply.restarted_as}")
     return "; ".join(words) + "."

@@ -96,11 +96,17 @@ class Target:
 
 
 def server_folder(store: str) -> Path:
-    """Return the folder for a server's token and address: a folder of its own, never beside the store's file."""
+    """Return where a server of a store keeps its token and its address: in the working directory, by the file's path.
+
+    Nothing is written beside a user's database. A store in a folder ``.midcourse`` has it there.
+    """
     path = store_path(store)
     if path is None:
         return FOLDER
-    return path.parent if path.parent.name == FOLDER.name else path.parent / FOLDER.name / path.name
+    if path.parent.name == FOLDER.name:
+        return path.parent
+    whole, here = path.resolve(), Path.cwd().resolve()
+    return FOLDER / whole.relative_to(here if whole.is_relative_to(here) else whole.anchor)
 
 
 def store_path(url: str) -> Path | None:
@@ -147,7 +153,7 @@ def check_there(given: str | None) -> str:
 
 def others(store: str) -> str:
     """Return a sentence about the servers of this folder that have other stores; empty: there are none."""
-    folders = (server_folder(store).parent if store_path(store) else FOLDER, FOLDER)
+    folders = (server_folder(store), FOLDER)
     records = sorted({one.parent for folder in folders for one in folder.glob("**/server-*.json")})
     found = sorted({one.store for folder in records if (one := whereabouts(folder)) and one.store not in ("", store)})
     return f" Servers run here with {', '.join(f'--store {one}' for one in found)}." if found else ""

@@ -1,7 +1,7 @@
 """The rest of a session's budget, and the budget that the session needs to continue. Pure."""
 
 from math import floor, log10
-from typing import Final
+from typing import Final, NamedTuple
 
 from midcourse.core import events as ev
 from midcourse.core.rules import Changes
@@ -15,15 +15,27 @@ _HAIR: Final = 1e-9
 """Dollars that rounding may make of nothing."""
 
 
+class Outlay(NamedTuple):
+    """Dollars of a session: ``spent``, and ``kept`` for calls that run and may cost so much more."""
+
+    spent: float
+    kept: float = 0.0
+
+
 def remaining(session: Session, spent: float) -> float | None:
     """Dollars that may still be spent, of which ``spent`` are gone; None: it has no budget."""
     return None if session.terms.budget is None else session.terms.budget - spent
 
 
-def affords(session: Session, spent: float, price: float) -> bool:
-    """Return True if a call of this ``price`` may begin."""
-    rest = remaining(session, spent)
-    return rest is None or (rest > _HAIR and price <= rest + _HAIR)
+def affords(session: Session, so_far: Outlay, price: float) -> bool:
+    """Whether a call of this ``price`` may begin beside those that run. One without a price may, below the cap."""
+    return is_within(session.terms.budget, so_far, price)
+
+
+def is_within(cap: float | None, so_far: Outlay, price: float) -> bool:
+    """As ``affords``, for any ``cap``."""
+    rest = None if cap is None else cap - so_far.spent
+    return rest is None or (rest > _HAIR and (price <= 0 or price <= rest - so_far.kept + _HAIR))
 
 
 def is_spent(session: Session, spent: float) -> bool:
@@ -42,6 +54,11 @@ def usual_output(session: Session, at_most: int | None = None) -> int:
 def usual_price(session: Session) -> float:
     """Dollars that an answer of a model cost in this session, on average of the last; 0 if that is not known."""
     return sum(session.prices) / len(session.prices) if session.prices else 0.0
+
+
+def wanted(session: Session, so_far: Outlay, price: float) -> float:
+    """Return what the budget must be for a call of this ``price``, else for the usual one: more than is spent."""
+    return so_far.spent + so_far.kept + max(price or usual_price(session), 2 * _HAIR)
 
 
 def needed(session: Session) -> float | None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.asks import CANCEL
-from midcourse.core.budget import BUDGET, above, usual_price
+from midcourse.core.budget import BUDGET, Outlay, above, wanted
 from midcourse.core.ids import REVIEW, CommandId, ask_id, review_id
 from midcourse.core.money import exact_money, money
 from midcourse.core.pauses import finishes_first, lifted, pause, pause_now, spending
@@ -17,18 +17,18 @@ from midcourse.core.session import ENDED, LIVE, Session, Status
 from midcourse.errors import Refused
 
 
-def at_cap(session: Session, spent: float, price: float = 0.0) -> Events:
-    """Return the facts of a cap that is reached, or that a call of this ``price`` would pass.
+def at_cap(session: Session, so_far: Outlay, price: float = 0.0) -> Events:
+    """The facts that a cap makes which is reached, or which a call of this ``price`` would pass.
 
     Protected work finishes its turn first; an idle session needs no stop.
     """
     if session.status not in (Status.RUNNING, Status.WAITING):
         return ()
-    reason = spending(session, spent, price)
+    reason = spending(session, so_far, price)
     if finishes_first(session):
         waits = session.deferred is not None
         return () if waits else (ev.StopDeferred(stop="pause", by=BUDGET, reason=reason),)
-    enough = spent + (price or usual_price(session))
+    enough = wanted(session, so_far, price)
     ask = ev.AskOpened(
         ask=ask_id(session.asks_opened + 1),
         step=review_id(session.scope, f"{BUDGET}{session.pauses + 1}"),
@@ -41,11 +41,12 @@ def at_cap(session: Session, spent: float, price: float = 0.0) -> Events:
     return (ask, replace(stop, budget=enough), *rest)
 
 
-def pause_with_parent(session: Session, parent: str, reason: str) -> Events:
-    """Return the pause that a parent at its cap passes on to a child that asked for more than the parent can pay."""
+def pause_with_parent(session: Session, parent: str, reason: str, wants: float) -> Events:
+    """The pause of a parent at its cap, as it comes down to a child that ``wants`` to have spent so much in all."""
     if session.status not in (Status.RUNNING, Status.WAITING):
         return ()
-    return pause(session, cmd.Pause(id=CommandId(BUDGET), by=parent, reason=reason, grace=None))
+    events = pause(session, cmd.Pause(id=CommandId(BUDGET), by=parent, reason=reason, grace=None))
+    return tuple(replace(event, wants=wants) if isinstance(event, ev.PauseRequested) else event for event in events)
 
 
 def _raise_budget(session: Session, command: cmd.Budget) -> Events:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.budget import BUDGET, needed
+from midcourse.core.budget import BUDGET, Outlay, needed
 from midcourse.core.cancels import cancel
 from midcourse.core.ids import CommandId
 from midcourse.core.pauses import finishes_first, spending, without_pause
@@ -55,4 +55,6 @@ def _lapsed(session: Session, now: float) -> Events:
     if needed(session) is None:
         return (without_pause(pause, LAPSE),)
     # At its cap it stays paused, now for that: a person raises the budget.
-    return (ev.PauseRequested(pause=pause.id, by=BUDGET, reason=spending(session), grace=pause.grace),)
+    return (
+        ev.PauseRequested(pause=pause.id, by=BUDGET, reason=spending(session, Outlay(session.cost)), grace=pause.grace),
+    )

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.budget import needed
+from midcourse.core.budget import Outlay, needed
 from midcourse.core.commands import BY_PARENT, outranks
 from midcourse.core.halts import lift
 from midcourse.core.ids import pause_id, was_given
@@ -52,7 +52,8 @@ def pause_now(session: Session, command: cmd.Pause) -> Events:
 def pause_again(session: Session, command: cmd.Pause) -> Events:
     """Apply a second pause: it may give less time, a reason, a later lapse or none: not the other way round.
 
-    It is passed to the children again, which may have been resumed since. The parent's pause and the people's are two.
+    It goes down to the children again, which may have been resumed since. The parent's pause and the people's are two;
+    people's are one, and whoever resumes it is told who else had paused it.
     """
     assert session.pause is not None
     standing = session.pause
@@ -67,7 +68,7 @@ def pause_again(session: Session, command: cmd.Pause) -> Events:
         return (replace(asked, pause=own, lapses=command.lapses), *renewed)
     if outranks(command.by, standing.by):  # from now on it is a person's, or the parent's, and lapses as they say
         return (replace(asked, lapses=command.lapses), *renewed)
-    is_said = command.reason in ("", standing.reason)
+    is_said = command.reason in ("", standing.reason) and command.by in (standing.by, *standing.joined)
     if grace == standing.grace and is_said and standing.lapses_at is None:
         return renewed
     return (replace(asked, lapses=None if standing.lapses_at is None else command.lapses), *renewed)
@@ -76,6 +77,16 @@ def pause_again(session: Session, command: cmd.Pause) -> Events:
 def joins_pause(standing: StandingPause, by: str) -> bool:
     """Return True if a pause of ``by`` exists beside ``standing``: one is the parent's, the other one people's."""
     return standing.beneath is None and standing.by.startswith(BY_PARENT) != by.startswith(BY_PARENT)
+
+
+def paused_by_others(session: Session, command: cmd.AnyCommand, events: Events) -> tuple[str, ...]:
+    """Return who else has paused what ``command`` pauses again, or what its ``events`` resume."""
+    standing = session.pause
+    if standing is None:
+        return ()
+    joins = isinstance(command, cmd.Pause) and not joins_pause(standing, command.by)
+    lifts = any(isinstance(one, ev.SessionResumed | ev.PauseLifted) and one.pause == standing.id for one in events)
+    return tuple(name for name in (standing.by, *standing.joined) if name != command.by) if joins or lifts else ()
 
 
 @offered_if(lambda session, _role: needed(session) is None)
@@ -100,7 +111,7 @@ def lifted(session: Session, by: str) -> Events:
     assert session.pause is not None
     enough = needed(session)
     if enough is not None:
-        said = spending(session).removeprefix("It ").rstrip(".")
+        said = spending(session, Outlay(session.cost)).removeprefix("It ").rstrip(".")
         how = "raise_budget, or midcourse resume --budget"
         why = f"it {said}. Raise the budget to {money(enough)} or more ({how}), which lifts the pause, too"
         raise Refused(why, code="budget_spent", raise_to=enough)
@@ -108,11 +119,11 @@ def lifted(session: Session, by: str) -> Events:
     return (*reviews, without_pause(session.pause, by))
 
 
-def spending(session: Session, spent: float | None = None, price: float = 0.0) -> str:
-    """Return how far the budget is spent, as a sentence."""
-    so_far, budget = session.cost if spent is None else spent, session.terms.budget or 0.0
-    next_one = f", and its next call would cost about {money(price)}" if price else ""
-    return f"It has spent {money(so_far)} of its budget of {money(budget)}{next_one}."
+def spending(session: Session, so_far: Outlay, price: float = 0.0) -> str:
+    """How far the budget is spent, as a sentence."""
+    running = f", keeps {money(so_far.kept)} for calls that run" if price and so_far.kept else ""
+    next_one = f"{running}, and its next call would cost about {money(price)}" if price else ""
+    return f"It has spent {money(so_far.spent)} of its budget of {money(session.terms.budget or 0.0)}{next_one}."
 
 
 def without_pause(standing: StandingPause, by: str) -> ev.SessionResumed | ev.PauseLifted:
@@ -206,9 +217,13 @@ def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> Standin
         budget = standing.budget if event.budget is None else event.budget
         # A person who pauses what its agent had paused holds it from then on: the agent does not lift that.
         by = event.by if outranks(event.by, standing.by) else standing.by
-        return replace(standing, by=by, grace=event.grace, reason=reason, lapses_at=lapses_at, budget=budget)
+        joined = standing.joined if event.by in (by, *standing.joined) else (*standing.joined, event.by)
+        changed = {"by": by, "grace": event.grace, "reason": reason, "lapses_at": lapses_at, "budget": budget}
+        return replace(standing, **changed, joined=joined)
     origin = session.status if standing is None else standing.origin
-    own = StandingPause(event.pause, event.by, at, origin, event.reason, event.grace, lapses_at, event.budget)
+    own = StandingPause(
+        event.pause, event.by, at, origin, event.reason, event.grace, lapses_at, event.budget, wants=event.wants
+    )
     if standing is None:
         return own
     # The people's pause is on top: it is the one that people see, name and lift.

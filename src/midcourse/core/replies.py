@@ -41,7 +41,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     with their process, so that their outcome is unknown; ``durability`` is what the answer survives (``durable`` False:
     the write failed, and it was stopped all the same); ``unreachable_since`` is set when the owner is silent.
     ``finishes_first``: it is protected, and stops at the end of its turn; ``restarted_as`` begins anew what was forced
-    to end. ``counted`` is what an answer to an approval counted as.
+    to end. ``counted`` is what an answer to an approval counted as. ``paused_by``: who else had paused it, where it is
+    paused again or resumed.
     """
 
     level: Level
@@ -59,6 +60,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     finishes_first: bool = False
     restarted_as: SessionId | None = None
     counted: Counted = ""
+    paused_by: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.durable:
@@ -72,4 +74,5 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
         lost = f", effects in flight unknown: {', '.join(self.unknown)}" if self.unknown else ""
         anew = f", begun anew as {self.restarted_as}" if self.restarted_as else ""
         told = f", counted as {self.counted}" if self.counted else ""
+        told += f", had been paused by {' and '.join(self.paused_by)}" if self.paused_by else ""
         return f"{self.level}, {self.status}{told}{still}{lost}{anew}"

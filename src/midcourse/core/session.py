@@ -265,7 +265,8 @@ class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
     ``beneath`` is the parent's pause of a child that people have paused too: each is lifted by its own resume.
     ``renewals``: how often it was sent down to the children again.
-    ``budget``: what the session's budget must be before it can be lifted.
+    ``budget``: what the session's budget must be before it can be lifted. ``wants``: what a child would then
+    have spent, which its parent cannot pay. ``joined``: who else has paused it since.
     """
 
     id: PauseId
@@ -278,6 +279,8 @@ class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     budget: float | None = None
     renewals: int = 0
     beneath: "StandingPause | None" = None
+    wants: float | None = None
+    joined: tuple[str, ...] = ()
 
     def of(self, by: str) -> "StandingPause | None":
         """Return the pause that ``by`` asked for: this one, or the one beneath it."""

@@ -114,6 +114,7 @@ class Reached(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 class SwitchReport(msgspec.Struct, gc=False, frozen=True):
     """A switch, and what is known of every session in its scope: worst first. ``durable``: it survives a restart.
 
+    Not durable: the store fails, and sessions of other processes may not be listed.
     ``hint`` is said when it is thrown over a name that nothing here has.
     """
 
@@ -131,15 +132,16 @@ class SwitchReport(msgspec.Struct, gc=False, frozen=True):
         words += [f"{number} still running" for number in [self.count("still_running")] if number]
         words += [f"{number} not reachable" for number in [self.count("not_reachable")] if number]
         if not self.sessions:
-            words = ["no session is in its scope now"]
-        stands = "is on" if self.switch.stands else "is lifted"
+            words = ["no session is in its scope now" if self.durable else "nothing in its scope runs in this process"]
+        stands = "stands" if self.switch.stands else "is lifted"
         if not self.switch.stands and self.sessions:
             many = "1 session stays" if len(self.sessions) == 1 else f"{len(self.sessions)} sessions stay"
             words = [f"{many} halted"]
         known = (
             ""
             if self.durable
-            else " It could not be written yet: it is in force in this process, which writes it when it can."
+            else " The store fails: the switch may not survive a restart, and sessions of other processes may not be "
+            "listed. It stands in this process, which writes it when it can."
         )
         hint = f" {self.hint}" if self.hint else ""
         return f"The kill switch over {self.switch.scope} {stands}: {', '.join(words)}.{known}{hint}"

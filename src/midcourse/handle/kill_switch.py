@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from math import inf
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+from midcourse.clock import wait as wait_for
 from midcourse.core import commands as cmd
 from midcourse.core.audit import AuditEntry
 from midcourse.core.commands import Role
@@ -28,15 +30,20 @@ from midcourse.core.switches import (
     worst_first,
 )
 from midcourse.core.tenants import tenant_of
-from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError, without_path
+from midcourse.errors import Damaged, InvalidInput, MidcourseError, Refused, StoreError, StoreUnavailable, without_path
 from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Head, HeadQuery, every_head
 from midcourse.runtime.active_switches import covers, halt_of, switch_id
 from midcourse.runtime.control import Control
 from midcourse.runtime.driver import Driver
+from midcourse.runtime.journal import head_of
+
+T = TypeVar("T")
 
 log = logging.getLogger("midcourse")
 
+_LEAST_PATIENCE: Final = 1.0
+"""Seconds that the store has to answer, however impatient the caller is."""
 _AT_ONCE: Final = 64
 """Sessions that are being halted, or released, at the same time."""
 _LOOKED_AT: Final = 5000
@@ -116,8 +123,28 @@ class KillSwitch:
             by=by,
             at=clock.now(),
         )
-        known = None if switch is None else await self._known(switch)
-        if known is not None and (known.scope, known.reason) != (thrown.scope, thrown.reason):
+        shut = [driver for driver in self._worker.drivers() if covers(scope, driver.session)]
+        for driver in shut:
+            driver.shut()  # before the store is read or written, which may fail
+
+        def unshut(_thrown: "asyncio.Future[SwitchReport]") -> None:
+            for driver in shut:
+                driver.unshut()
+
+        # In a task of its own: the gates stay shut until every session has its halt, also if the caller gives up.
+        throwing = asyncio.ensure_future(self._throw(thrown, shut, role, wait, is_named=switch is not None))
+        throwing.add_done_callback(unshut)
+        report = await asyncio.shield(throwing)
+        log.info("kill switch %s thrown by %s: %s; %s", report.switch.id, by, report, report.switch.reason)
+        return report
+
+    async def _throw(
+        self, wanted: Switch, shut: Sequence[Driver], role: Role, wait: float, *, is_named: bool
+    ) -> SwitchReport:
+        clock, scope, patience = self._worker.clock, wanted.scope, max(wait, _LEAST_PATIENCE)
+        until = clock.monotonic() + patience
+        known = await self._known(wanted.id, until) if is_named else None
+        if known is not None and (known.scope, known.reason) != (scope, wanted.reason):
             raise Refused(
                 f"Kill switch '{known.id}' was thrown before, over {known.scope} ({known.reason}). Use a fresh key.",
                 code="idempotency_key_reused",
@@ -125,43 +152,45 @@ class KillSwitch:
             )
         if known is not None and not known.stands:
             return await self.report(known.id)
-        thrown = known or thrown
-        shut = [driver for driver in self._worker.drivers() if covers(scope, driver.session)]
-        for driver in shut:
-            driver.shut()
+        switch = known or wanted
+        if known is None or not self._standing.is_durable(known.id):
+            await self._keep(switch, "kill_switch.throw", wanted.by, role, until)
         try:
-            durable = known is not None or await self._keep(thrown, "kill_switch.throw", by, role)
-            heads = [head async for head in self._covered(scope)]
-            if known is not None:  # what an operator cancelled since is being undone
-                heads = [head for head in heads if head.status != Status.CANCELLING]
-            replies = await self._halt_all(thrown, heads, clock.monotonic() + wait)
-            report = await self._report(thrown, [head async for head in self._covered(scope)], replies)
-        except BaseException as error:
-            self._leave_shut(shut, thrown, error)
-            raise
-        finally:
-            for driver in shut:
-                driver.unshut()
-        log.info("kill switch %s thrown by %s: %s; %s", thrown.id, by, report, thrown.reason)
+            heads = await self._in_time(self._list(scope), until)
+        except (StoreError, Damaged):
+            await self._halt_all(switch, _heads_of(shut), clock.monotonic() + wait)
+            return _local_report(switch, shut)
+        if known is not None:  # what an operator cancelled since is being undone
+            heads = [head for head in heads if head.status != Status.CANCELLING]
+        replies = await self._halt_all(switch, heads, clock.monotonic() + wait)
+        until = clock.monotonic() + patience
+        try:
+            report = await self._in_time(self._list_reached(switch, replies), until)
+        except (StoreError, Damaged):
+            return _local_report(switch, shut)
         hint = ""
-        with contextlib.suppress(MidcourseError):  # it stands, whether or not anybody can be told what else there is
-            hint = "" if report.sessions else await self._hint(scope)
-        return msgspec.structs.replace(report, durable=durable, hint=hint)
+        with contextlib.suppress(MidcourseError):  # the switch is thrown, also if its name cannot be looked up
+            hint = "" if report.sessions else await self._in_time(self._hint(scope), until)
+        return msgspec.structs.replace(report, hint=hint)
 
-    def _leave_shut(self, shut: Sequence[Driver], switch: Switch, error: BaseException) -> None:
-        """Nobody knows who was reached: what is here stops, and its halt is written as soon as that can be done."""
-        for driver in shut:
-            session = driver.session
-            if session.status in LIVE and session.status is not Status.HALTED:
-                self._worker.failed_writes.defer(driver.id, halt_of(switch, session))
-                driver.journal.fail(error)
+    async def _in_time(self, asking: Coroutine[Any, Any, T], until: float) -> T:
+        """Return what the store answers, if it does so by then.
 
-    async def _known(self, switch: str) -> Switch | None:
-        with contextlib.suppress(InvalidInput):
-            return await self._standing.find(switch)
+        Raises:
+            StoreUnavailable: it has not answered. It is not interrupted: what is written may still be written.
+        """
+        clock, asked = self._worker.clock, asyncio.ensure_future(asking)
+        asked.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may fail unheard
+        if await wait_for(clock, {asked}, max(0.0, until - clock.monotonic())):
+            return asked.result()
+        raise StoreUnavailable("The store has not answered in time.")
+
+    async def _known(self, switch: SwitchId, until: float) -> Switch | None:
+        with contextlib.suppress(InvalidInput, StoreError, Damaged):
+            return await self._in_time(self._standing.find(switch), until)
         return None
 
-    async def _keep(self, switch: Switch, action: str, by: str, role: Role) -> bool:
+    async def _keep(self, switch: Switch, action: str, by: str, role: Role, until: float = inf) -> None:
         now, scope = self._worker.clock.now(), switch.scope
         whose = scope.value if scope.kind == "tenant" else scope.tenant or ""
         why = switch.reason if switch.stands else switch.lifted_why
@@ -175,13 +204,11 @@ class KillSwitch:
             at=now,
         )
         try:
-            await self._standing.keep(switch, entry)
-        except StoreError:
+            await self._in_time(self._standing.keep(switch, entry), until)
+        except (StoreError, Damaged):
             if not switch.stands:
                 raise
             self._standing.hold_unwritten(switch, entry)
-            return False
-        return True
 
     async def _halt_all(self, switch: Switch, heads: Sequence[Head], deadline: float) -> Mapping[SessionId, Reply]:
         """Halt them all, then wait for those that have not stopped; what is known of each."""
@@ -200,7 +227,7 @@ class KillSwitch:
                 return await halt(head, "stopping")
 
         replies = dict(filter(None, await asyncio.gather(*map(begin, heads))))
-        late = [head for head in heads if head.id in replies and replies[head.id].level == "stopping"]
+        late = [head for head in heads if (said := replies.get(head.id)) and said.durable and said.level == "stopping"]
         replies.update(filter(None, await asyncio.gather(*(halt(head, "stopped") for head in late))))
         return replies
 
@@ -211,11 +238,17 @@ class KillSwitch:
         label = scope.value if scope.kind == "label" else None
         return every_head(self._worker.store, HeadQuery(statuses=_LIVE, agent=agent, label=label, tenant=tenant))
 
+    async def _list(self, scope: Scope) -> list[Head]:
+        return [head async for head in self._covered(scope)]
+
+    async def _list_reached(self, switch: Switch, replies: Mapping[SessionId, Reply] | None = None) -> SwitchReport:
+        return await self._report(switch, await self._list(switch.scope), replies)
+
     async def reports(self, *, tenant: str | None = None, limit: int = 20) -> Sequence[SwitchReport]:
         """The switches that concern a tenant (None: all), and what they hold: first those that stand."""
         switches = [*(await self._standing.recent())[::-1], *await self._standing.lifted()]
         found = [one for one in switches if one.scope.concerns(tenant)][:limit]
-        heads = [head async for head in self._covered(Scope("all", tenant=tenant))] if found else []
+        heads = await self._list(Scope("all", tenant=tenant)) if found else []
         return [await self._report(one, heads) for one in found]
 
     async def report(self, switch: str, *, tenant: str | None = None) -> SwitchReport:
@@ -224,8 +257,7 @@ class KillSwitch:
         Raises:
             InvalidInput: there is no such switch, or none that concerns ``tenant``.
         """
-        found = await self._standing.find(switch, tenant)
-        return await self._report(found, [head async for head in self._covered(found.scope)])
+        return await self._list_reached(await self._standing.find(switch, tenant))
 
     async def _report(
         self, switch: Switch, heads: Sequence[Head], replies: Mapping[SessionId, Reply] | None = None
@@ -238,11 +270,15 @@ class KillSwitch:
             if is_halted and (head.switch == switch.id or (switch.stands and covers_head(switch.scope, head))):
                 running = self._running(head, reply)
                 reached.append(_reached(head, "still_running" if running else "stopped", running))
-            elif not is_halted and switch.stands and reply is not None and reply.level == "stopped":
+            elif (
+                not is_halted
+                and switch.stands
+                and (self._worker.has_given_up(head.id) or (reply is not None and reply.level == "stopped"))
+            ):
                 reached.append(_reached(head, "stopped", ""))  # its halt could not be written
             elif not is_halted and switch.stands and covers_head(switch.scope, head):
                 reached.append(await self._unheard(head, switch))
-        return SwitchReport(switch, worst_first(reached))
+        return SwitchReport(switch, worst_first(reached), durable=self._standing.is_durable(switch.id))
 
     def _running(self, head: Head, reply: Reply | None) -> str:
         """Return what still runs of a halted session, by name."""
@@ -284,7 +320,7 @@ class KillSwitch:
             found, lifted_at=self._worker.clock.now(), lifted_by=by, lifted_why=check_reason(why, "why")
         )
         await self._keep(lifted, "kill_switch.lift", by, role)
-        heads = [head async for head in self._covered(lifted.scope)]
+        heads = await self._list(lifted.scope)
         await self._take_back(lifted, heads, by, role)
         log.info("kill switch %s lifted by %s: %s", lifted.id, by, why)
         return await self._report(lifted, heads)
@@ -368,6 +404,19 @@ def _lift(switch: Switch, by: str, role: Role) -> cmd.Lift:
 def covers_head(scope: Scope, head: Head) -> bool:
     """Return True if a scope covers a session in a list."""
     return scope.covers(head.id, head.agent, head.labels)
+
+
+def _heads_of(drivers: Sequence[Driver]) -> list[Head]:
+    return [head_of(driver.session, b"") for driver in drivers if driver.session.status in LIVE]
+
+
+def _local_report(switch: Switch, shut: Sequence[Driver]) -> SwitchReport:
+    """Return what this process knows of its own sessions, without the store."""
+    running = {driver.id: ", ".join(call.name for call in driver.running()) for driver in shut}
+    reached = [
+        _reached(head, "still_running" if running[head.id] else "stopped", running[head.id]) for head in _heads_of(shut)
+    ]
+    return SwitchReport(switch, worst_first(reached), durable=False)
 
 
 def check_operator(role: Role, what: str) -> None:

@@ -26,7 +26,7 @@ from midcourse.core.tenants import check_tenant, in_tenant, tenant_of
 from midcourse.errors import InvalidInput, Refused
 from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
-from midcourse.ports.sender import check_people_send, sender
+from midcourse.ports.sender import agent_here, check_people_send, sender
 from midcourse.runtime.control import Control
 from midcourse.runtime.session_loader import content_of
 from midcourse.runtime.worker import Worker
@@ -76,7 +76,10 @@ class LocalTransport:
         """Send a command, with the caller's role; the answer of a child's ask goes to the child."""
         if isinstance(command, cmd.Answer):
             session_id, command = addressed(session_id, command)
-        own = signed(replace(command, role=self._role), await sender(self._worker.store))
+        named = agent_here()
+        is_driven = named is not None and self._worker.driver(named) is not None  # known without the store
+        agent = named if is_driven else await sender(self._worker.store)
+        own = signed(replace(command, role=self._role), agent)
         return await self._control.send(session_id, own, until=until, wait=wait)
 
     async def undo(self, session_id: SessionId, command: cmd.Undo, *, wait: float) -> Receipt:

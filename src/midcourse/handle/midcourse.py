@@ -130,7 +130,8 @@ class Midcourse:
             SessionNotFound: it does not.
         """
         identity = SessionId(check_text(session_id, "session_id"))
-        await self._worker.must_exist(identity)
+        if self._worker.driver(identity) is None:
+            await self._worker.must_exist(identity)
         return SessionHandle(identity, LocalTransport(self._control, self._role))
 
     async def list(

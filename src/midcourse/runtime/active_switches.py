@@ -16,7 +16,7 @@ from midcourse.core.commands import Halt
 from midcourse.core.ids import SwitchId
 from midcourse.core.session import LIVE, Session, Status
 from midcourse.core.switches import Scope, Switch, halt_id
-from midcourse.errors import Damaged, InvalidInput
+from midcourse.errors import Damaged, InvalidInput, ShelfChanged
 from midcourse.ports.store import Head, Store
 
 SHELF: Final = "kill-switches"
@@ -66,6 +66,10 @@ class ActiveSwitches:
         """A switch that could not be written stands in this process, which writes it when it can."""
         self._failed_writes[switch.id] = (switch, entry)
 
+    def is_durable(self, switch_id: SwitchId) -> bool:
+        """Return whether a switch survives the end of this process."""
+        return switch_id not in self._failed_writes
+
     async def flush(self) -> None:
         """Write the switches that could not be written.
 
@@ -73,7 +77,10 @@ class ActiveSwitches:
             StoreError: they still cannot.
         """
         for switch, entry in list(self._failed_writes.values()):
-            await self.keep(switch, entry)
+            try:
+                await self.keep(switch, entry)
+            except ShelfChanged:  # thrown again while it could not be seen that it had been lifted
+                del self._failed_writes[switch.id]
 
     async def lifted(self) -> Sequence[Switch]:
         """Return the lifted switches, the last one first. There are few: they are rare."""
@@ -105,11 +112,16 @@ class ActiveSwitches:
         )
 
     async def keep(self, switch: Switch, entry: AuditEntry) -> None:
-        """Make a switch durable as it is now, and who did that."""
+        """Make a switch durable as it is now, and who did that.
+
+        Raises:
+            ShelfChanged: it is to stand, and was lifted before.
+        """
         content = msgspec.json.encode(switch)
         standing, lifted = (content, None) if switch.stands else (None, content)
         items = {_STANDING + switch.id: standing, _LIFTED + switch.id: lifted}
-        await self._store.shelve(SHELF, items, audit=[entry])
+        expecting = {_LIFTED + switch.id: None} if switch.stands else None
+        await self._store.shelve(SHELF, items, expecting=expecting, audit=[entry])
         self._failed_writes.pop(switch.id, None)
 
     async def _between(self, place: str) -> list[Switch]:

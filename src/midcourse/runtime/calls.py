@@ -39,7 +39,10 @@ class CallCost:
 
 @dataclass(slots=True, eq=False)
 class CallInFlight:
-    """An attempt that has passed the gate. Streams keep the tail that is not a durable segment yet."""
+    """An attempt that has passed the gate. Streams keep the tail that is not a durable segment yet.
+
+    ``foreseen``: dollars that it was priced at, which are kept for it until it ends.
+    """
 
     step: StepId
     name: str
@@ -55,6 +58,7 @@ class CallInFlight:
     answers: "tuple[Value, ...]" = ()
     asked_to_end: CancelFlag = field(default_factory=CancelFlag)
     spent: CallCost = field(default_factory=CallCost)
+    foreseen: float = 0.0
     task: "asyncio.Task[None] | None" = None
     in_thread: bool = False
     is_setting_going: bool = False
@@ -227,6 +231,18 @@ def current_call() -> CurrentCall:
             code="not_in_a_step",
         )
     return call
+
+
+def is_stop(error: BaseException, task: "asyncio.Task[Any] | None") -> bool:
+    """Return whether what left user code stops ``task``, which awaits it: it is cancelled, or discarded with its loop.
+
+    Everything else that code has raised by itself, and it ends no more than its call.
+    """
+    try:
+        is_discarded = task is None or asyncio.current_task() is not task
+    except RuntimeError:  # no loop runs
+        return True
+    return is_discarded or (isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0)
 
 
 def in_a_step() -> bool:

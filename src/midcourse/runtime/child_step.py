@@ -12,6 +12,7 @@ from midcourse.runtime.children import parent_name
 from midcourse.runtime.context import RuntimeContext
 from midcourse.runtime.gate import LETS_RUN
 from midcourse.runtime.journal import Journal
+from midcourse.runtime.session_budget import SessionBudget
 from midcourse.runtime.session_loader import content_of
 
 
@@ -23,12 +24,17 @@ class ChildStep:
     """The children of one session while their parent waits for them, on the agent's loop."""
 
     def __init__(
-        self, journal: Journal, ctx: RuntimeContext, *, moved: Callable[[], None], counted: Callable[[], None]
+        self,
+        journal: Journal,
+        ctx: RuntimeContext,
+        *,
+        moved: Callable[[], None],
+        purse: SessionBudget,
     ) -> None:
         self._journal = journal
         self._ctx = ctx
         self._moved = moved
-        self._counted = counted
+        self._session_budget = purse
 
     async def run(self, call: CallInFlight, ended: CallEnd, agent: Agent[object], goal: str) -> None:
         """Have the child that ``call`` spawns do ``goal``, from its creation or from wherever it stands, to its end."""
@@ -42,16 +48,16 @@ class ChildStep:
                 await tree.start_child(child, parent, again=again)
             while True:
                 session = await tree.look_up(child)
+                self._session_budget.count_child(child, await tree.cost(child))
                 # Queued: whoever had it was just letting it go. Stopped by this parent, which goes on: that was lifted
-                # before it had reached the child.
-                if session.status is Status.QUEUED or self._pause_still_holds(session):
+                # before it had reached the child, or it asks for more than this session seems to have.
+                if session.status is Status.QUEUED or (self._pause_still_holds(session) and self._affords(session)):
                     with self._starting_child(call):
                         await tree.start_child(child, parent, again=again)
                 self._pass_on_asks(session)
                 if session.status in ENDED:
                     break
                 call.spent.cost = max(0.0, session.cost - journal.log.steps[call.step].cost) or None
-                self._counted()
                 await watcher.wait(1.0)
         record = journal.log.steps[call.step]
         spent = session.cost - record.cost
@@ -70,6 +76,11 @@ class ChildStep:
         if child.pause is not None:
             return child.pause.of(by) is not None
         return child.finishing is not None and child.finishing.stop == "pause" and child.finishing.by == by
+
+    def _affords(self, child: Session) -> bool:
+        """Whether there is enough left for what the child wants, if it waits for that."""
+        held = child.pause.of(parent_name(self._journal.session.id)) if child.pause is not None else None
+        return held is None or held.wants is None or self._session_budget.affords_child(child.id, held.wants)
 
     @contextmanager
     def _starting_child(self, call: CallInFlight) -> Generator[None]:

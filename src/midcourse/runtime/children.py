@@ -1,12 +1,16 @@
 """Control down the tree: a session's stop reaches its children before it counts as stopped."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Final
 
 from midcourse.core import commands as cmd
-from midcourse.core.ids import CommandId, SessionId
+from midcourse.core.decisions import decide
+from midcourse.core.events import Recorded
+from midcourse.core.evolution import evolve
+from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.errors import MidcourseError, Refused, SessionNotFound
 from midcourse.ports.store import Head, Store
@@ -59,8 +63,9 @@ class Children:
         if stop is not None and self._searched != stop.id:
             if self._search is None:
                 self._search = asyncio.get_running_loop().create_task(self._find_reopened(stop.id))
-            return False
-        waiting = False
+            waiting = True  # those that are known are reached meanwhile
+        else:
+            waiting = False
         for child in (*session.children.values(), *self._reopened):
             command = passed_on(session, child)
             if command is None or command.id in self._settled:
@@ -149,6 +154,15 @@ def passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
         return cmd.Cancel(id=identity, by=by, role=role, reason=reason, grace=grace, undo=undo, force=force)
     if session.status is Status.HALTED:
         return cmd.Halt(id=passed_on_id(child, f"{above}halt_{session.halts}"), by=by, role="operate")
+    return None
+
+
+def foreseen(session: Session, command: cmd.AnyCommand, child: SessionId, at: float) -> cmd.AnyCommand | None:
+    """Return what a session will pass on to a child of a stop that is not in its journal yet; None: nothing."""
+    with contextlib.suppress(Refused):
+        for event in decide(session, command):
+            session = evolve(session, Recorded(Position(session.position + 1), at, event))
+        return passed_on(session, child)
     return None
 
 

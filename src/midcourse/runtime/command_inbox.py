@@ -1,7 +1,7 @@
 """Decides the commands to one session, in the order they were put, each in the append that makes its facts durable."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -10,15 +10,15 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.asks import NEED_APPROVAL, is_yes
 from midcourse.core.audit import AuditEntry, decided
-from midcourse.core.budget import BUDGET
+from midcourse.core.budget import BUDGET, Outlay, is_spent
 from midcourse.core.caps import at_cap, pause_with_parent
 from midcourse.core.deadlines import DEADLINE, expire
 from midcourse.core.decisions import decide
 from midcourse.core.ids import CommandId, MessageId, message_id
-from midcourse.core.pauses import finishes_first
+from midcourse.core.pauses import finishes_first, paused_by_others
 from midcourse.core.rates import Stopper, stopper_of
 from midcourse.core.replies import Counted, RunningCall
-from midcourse.core.session import Session
+from midcourse.core.session import Session, Status
 from midcourse.errors import AgentUnavailable, Damaged, InvalidInput, Refused
 from midcourse.ports.meter import StopVerb
 from midcourse.ports.store import Deciding, InboxRow, Store
@@ -54,6 +54,7 @@ class CommandInbox:
         decided: Callable[[], None],
         unavailable: AgentUnavailable | None,
         longest_correction: Callable[[str], int | None],
+        lets_priced_end: Callable[[Session, cmd.AnyCommand], bool],
     ) -> None:
         self._journal = journal
         self._gate = gate
@@ -62,6 +63,7 @@ class CommandInbox:
         self._decided = decided
         self._unavailable = unavailable
         self._longest_correction = longest_correction
+        self._lets_priced_end = lets_priced_end
         self._decided_through = 0
         self._stop: _Stop | None = None
 
@@ -116,6 +118,7 @@ class CommandInbox:
                 unknown=ahead.lost,
                 deferred=ahead.finishing is not None and isinstance(command, cmd.Pause | cmd.Cancel),
                 counted=_counted(session, events),
+                paused_by=paused_by_others(session, command, events),
             )
             self._stop = self._stopping(session, events, command, row.put_at)
         return outcome, self._journal.append(
@@ -135,7 +138,12 @@ class CommandInbox:
         # Protected work is notified at its next step, and not interrupted for it.
         cutting = [event for event in events if isinstance(event, CUTS_STREAMS)]
         gentle = finishes_first(session) and all(isinstance(event, ev.SessionRedirected) for event in cutting)
-        return (*self._cut_streams(), *events) if cutting and not gentle else events
+        if self._lets_priced_end(session, command):
+            self._keep_priced(events)
+            return events
+        # A pause of what pauses already may say nothing new, and yet cut what the price of a call lets end.
+        stops = bool(cutting) or (isinstance(command, cmd.Pause) and session.status is Status.PAUSING)
+        return (*self._cut_streams(), *events) if stops and not gentle else events
 
     def _stopping(
         self, before: Session, events: tuple[ev.AnyEvent, ...], command: cmd.AnyCommand, put_at: float
@@ -180,31 +188,46 @@ class CommandInbox:
         if events:
             self._journal.append(*events, audit=entries)
 
-    def stop_at_cap(self, spent: float, price: float = 0.0) -> None:
-        """Journal what the session's budget makes of what it has ``spent``, or of a call of this ``price``.
+    def stop_at_cap(self, so_far: Outlay, price: float = 0.0) -> None:
+        """Journal what the session's budget makes of what it has spent ``so_far``, or of a call of this ``price``.
 
+        At the cap the streams are cut; for a call that does not fit, those that were priced before it end first.
         Under the lock, on the agent's loop.
         """
-        events = at_cap(self._journal.session, spent, price)
-        pause = next((event for event in events if isinstance(event, ev.PauseRequested)), None)
-        if not events or self._journal.broken or self._journal.leaving:
+        session, cuts = self._journal.session, is_spent(self._journal.session, so_far.spent)
+        if self._journal.broken or self._journal.leaving:
             return
-        entry = AuditEntry(
-            session=self._journal.session.id, by=BUDGET, role="", action="pause", detail=pause.reason if pause else ""
-        )
-        cut = () if pause is None else self._cut_streams()
+        if cuts and self._gate.lets_priced_end and session.pause is not None:  # it costs more than was foreseen
+            again = (ev.PauseRenewed(pause=session.pause.id, by=BUDGET),) if session.may_have_children else ()
+            self._journal.append(*self._cut_streams(), *again)
+            self._decided()
+        events = at_cap(session, so_far, price)
+        if not events:
+            return
+        pause = self._keep_priced(events)
+        cut = self._cut_streams() if cuts and pause is not None else ()
+        detail = "" if pause is None else pause.reason
+        entry = AuditEntry(session=session.id, by=BUDGET, role="", action="pause", detail=detail)
         self._journal.append(*cut, *events, audit=(entry,))
         self._decided()
 
-    def stop_with_parent(self, parent: str, reason: str) -> None:
+    def stop_with_parent(self, parent: str, reason: str, wants: float) -> None:
         """Journal the pause that the parent is about to pass on: until it arrives nothing more may begin.
 
         Under the lock, on the agent's loop.
         """
-        events = pause_with_parent(self._journal.session, parent, reason)
+        events = pause_with_parent(self._journal.session, parent, reason, wants)
         if events and not self._journal.broken and not self._journal.leaving:
-            self._journal.append(*self._cut_streams(), *events)
+            self._keep_priced(events)
+            self._journal.append(*events)
             self._decided()
+
+    def _keep_priced(self, events: Sequence[ev.AnyEvent]) -> ev.PauseRequested | None:
+        """Have what was priced before end normally under the pause in ``events``, and return that pause."""
+        pause = next((event for event in events if isinstance(event, ev.PauseRequested)), None)
+        if pause is not None:
+            self._gate.too_dear = pause.pause
+        return pause
 
     def _expired(self, now: float) -> tuple[tuple[ev.AnyEvent, ...], tuple[AuditEntry, ...]]:
         session = self._journal.session
@@ -218,6 +241,7 @@ class CommandInbox:
     def _cut_streams(self) -> tuple[ev.AnyEvent, ...]:
         """Cut the streams: each tail becomes a segment, in the append that decides the stop."""
         tails: list[ev.AnyEvent] = []
+        self._gate.too_dear = None
         for call in self._gate.begun.values():
             if call.kind == "model" and not call.cut:
                 call.cut = True

@@ -184,6 +184,10 @@ class CommandListener:
         blocked = self._watchdog.check()
         if blocked is None:
             return
+        if not blocked.where:
+            words = "the event loop has not turned for %.1f s, and no code of yours holds it: the machine may be busy"
+            log.warning(words, blocked.seconds)
+            return
         driver = self._owner.driver(blocked.session) if blocked.session else None
         if driver is not None:  # first of all: it may release it, and end, at any moment
             driver.name_as_blocking(blocked)

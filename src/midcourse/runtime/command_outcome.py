@@ -21,6 +21,7 @@ class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     unknown: tuple[StepId, ...] = ()
     deferred: bool = False
     counted: Counted = ""
+    paused_by: tuple[str, ...] = ()
     raise_to: float | None = None
     field: str = ""
     """Of ``invalid_input``: what of the command cannot be used."""

@@ -6,6 +6,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
 
+from midcourse.core.budget import Outlay
 from midcourse.core.commands import AnyCommand
 from midcourse.core.ids import SessionId
 from midcourse.core.replies import Level, Reply
@@ -49,12 +50,33 @@ class SessionTree(Protocol):
         """Return True if a session and those above it, if driven here, can pay ``price``; else they pause."""
         ...
 
+    def lets_priced_end(self, child: Session, command: AnyCommand) -> bool:
+        """Whether a command to a child passes on its parent's pause for the price of a call alone."""
+        ...
+
     def look_up_here(self, session_id: SessionId) -> Session | None:
         """Return a session as it is, if it is driven here."""
         ...
 
-    def spent(self, session_id: SessionId) -> float | None:
-        """Dollars that a session has spent, running calls included, if it is driven here."""
+    def count_child(self, parent: SessionId, child: SessionId, dollars: float) -> None:
+        """Tell a parent, if it is driven here, what a child has spent in all."""
+        ...
+
+    async def left_above(self, session: Session) -> float | None:
+        """Dollars that those above a session can still pay, if other processes drive them; None: any sum."""
+        ...
+
+    async def cost(self, session_id: SessionId) -> float:
+        """Dollars that a session has spent, with what its children have that have not ended.
+
+        Raises:
+            SessionNotFound: no such session.
+            Damaged: its journal is damaged.
+        """
+        ...
+
+    def outlay(self, session_id: SessionId) -> Outlay | None:
+        """What a session has spent and keeps, running calls included, if it is driven here."""
         ...
 
     async def send(self, session_id: SessionId, command: AnyCommand, *, until: Level, wait: float) -> Reply:

@@ -9,7 +9,8 @@ from typing import get_args
 from midcourse.clock import wait as wait_for
 from midcourse.core import commands as cmd
 from midcourse.core.audit import made
-from midcourse.core.commands import AnyCommand, Role, check_command, decode_command, encode_command
+from midcourse.core.budget import Outlay, remaining
+from midcourse.core.commands import AnyCommand, Role, check_command, decode_command, encode_command, is_below
 from midcourse.core.events import (
     AskAnswered,
     AskClosed,
@@ -41,7 +42,7 @@ from midcourse.ports.shelves import goes_with
 from midcourse.ports.store import Creation, InboxRow
 from midcourse.runtime.active_switches import halt_of
 from midcourse.runtime.agents import Agent
-from midcourse.runtime.children import parent_name, passed_on_id
+from midcourse.runtime.children import foreseen, parent_name, passed_on_id
 from midcourse.runtime.command_outcome import CommandOutcome, decode_outcome, raise_if_refused
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import REMOTE_SECONDS, Watcher
@@ -106,14 +107,23 @@ class Control:
                 f"and may still do so. Send it again with the same id ('{command.id}') to see its outcome.",
                 session_id=session_id,
             )
-        return self._not_durable(session_id, self.worker.driver(session_id) or driver)
+        driver = self.worker.driver(session_id) or driver
+        if driver is not None and (below := self._stop_below(driver, command)):
+            await wait_for(self.worker.clock, below, 0.0)  # their gates shut
+        return self._not_durable(session_id, driver)
 
     def _driver_to_shut(self, session_id: SessionId, command: AnyCommand) -> Driver | None:
         """Return the driver whose gate a stop shuts before anything is written, if there is one in this process."""
         driver = self.worker.driver(session_id) if isinstance(command, STOP_COMMANDS) else None
         waits = isinstance(command, cmd.Pause) or (isinstance(command, cmd.Cancel) and not command.force)
-        # What is protected goes on until its end: nothing is held back on the way there.
-        return None if driver is None or (waits and finishes_first(driver.session)) else driver
+        # What is protected, or was priced before, goes on until its end: nothing is held back on the way there.
+        if (
+            driver is None
+            or (waits and finishes_first(driver.session))
+            or self.lets_priced_end(driver.session, command)
+        ):
+            return None
+        return driver
 
     async def _send(
         self,
@@ -173,7 +183,7 @@ class Control:
                 raise
             if worker.failed_writes.has_deferred(session_id):  # another driver may have taken it since
                 driver = worker.driver(session_id) or driver
-            return await self._stopped_all_the_same(session_id, driver, error, status)
+            return await self._stopped_all_the_same(session_id, command, driver, error, status)
 
     async def _halted_again(self, session_id: SessionId) -> Reply | None:
         """Halt a session that was released under a kill switch, and say how far that has got. None: nothing to halt."""
@@ -293,31 +303,54 @@ class Control:
             finishes_first=deferred,
             restarted_as=session.restarted_as if session else None,
             counted=outcome.counted,
+            paused_by=outcome.paused_by,
         )
 
     async def _stopped_all_the_same(
-        self, session_id: SessionId, driver: Driver | None, error: MidcourseError, status: str
+        self,
+        session_id: SessionId,
+        command: AnyCommand,
+        driver: Driver | None,
+        error: MidcourseError,
+        status: str,
     ) -> Reply:
         """The stop could not be written: the gate stays shut, what runs is stopped, and the answer says so."""
         if driver is None:
             return self._not_durable(session_id, None, status=status)
-        worker = self.worker
+        worker, below = self.worker, self._stop_below(driver, command)
         driver.journal.fail(error)
         driver.wake()
         deadline = worker.clock.monotonic() + worker.settings.cleanup
         with worker.fanout.watching(session_id) as watcher:
             while not driver.is_over and worker.clock.monotonic() < deadline:
                 await watcher.wait(0.02)
-        return self._not_durable(session_id, driver, "stopped" if driver.is_over else "stopping")
+        if below:
+            await wait_for(worker.clock, below, max(0.0, deadline - worker.clock.monotonic()))
+        return self._not_durable(session_id, driver, is_over=driver.is_over)
+
+    def _stop_below(self, driver: Driver, command: AnyCommand) -> list["asyncio.Task[None]"]:
+        """Send the children in this process the stop that their parent passes on once it is written: the same one."""
+
+        async def stop(child: SessionId) -> None:
+            passed = foreseen(driver.session, command, child, driver.now)
+            if passed is not None:
+                with contextlib.suppress(Refused):  # it has ended, or an operator holds it
+                    await self.send(child, passed, until="stopped", wait=0.0)
+
+        below = [one.id for one in self.worker.drivers() if one.id.rpartition(".")[0] == driver.id]
+        return [asyncio.ensure_future(stop(child)) for child in below]
 
     def _not_durable(
-        self, session_id: SessionId, driver: Driver | None, level: Level | None = None, status: str = ""
+        self, session_id: SessionId, driver: Driver | None, *, is_over: bool = True, status: str = ""
     ) -> Reply:
         self.worker.failed_writes.answered(session_id)
         running = () if driver is None else driver.running()
+        running += tuple(
+            call for one in self.worker.drivers() if is_below(one.id, session_id) for call in one.running()
+        )
         known = status if driver is None else driver.journal.session.status.value
         return Reply(
-            level=level or ("stopping" if running else "stopped"),
+            level="stopped" if is_over and not running else "stopping",
             status=known or Status.RUNNING.value,
             session=session_id,
             durability=self.worker.store.durability,
@@ -436,10 +469,59 @@ class Control:
         driver = self.worker.driver(session_id)
         return driver is None or driver.session_budget.affords(price)
 
-    def spent(self, session_id: SessionId) -> float | None:
-        """Dollars that a session has spent, running calls included, if it is driven here."""
+    def lets_priced_end(self, child: Session, command: AnyCommand) -> bool:
+        """Whether a command to a child passes on its parent's pause for the price of a call alone."""
+        if not isinstance(command, cmd.Pause) or child.parent is None or command.by != parent_name(child.parent):
+            return False
+        above = self.worker.driver(child.parent)
+        return above is not None and above.gate.lets_priced_end
+
+    def count_child(self, parent: SessionId, child: SessionId, dollars: float) -> None:
+        """Tell a parent, if it is driven here, what a child has spent in all."""
+        driver = self.worker.driver(parent)
+        if driver is not None:
+            driver.session_budget.count_child(child, dollars)
+
+    async def left_above(self, session: Session) -> float | None:
+        """Dollars that those above a session can still pay, if other processes drive them; None: any sum."""
+        if session.parent is None:
+            return None
+        here = self.worker.driver(session.parent)
+        if here is not None:
+            await here.session_budget.look_above()
+            return None
+        try:
+            above = await self.session(session.parent)
+            if session.id not in above.children.values():  # it works again, on its own
+                return None
+            left = remaining(above, await self.cost(above.id))
+        except (SessionNotFound, Damaged):
+            return None
+        further = await self.left_above(above)
+        return min((one for one in (left, further) if one is not None), default=None)
+
+    async def cost(self, session_id: SessionId) -> float:
+        """Dollars that a session has spent, with what its children have that have not ended.
+
+        Raises:
+            SessionNotFound: no such session.
+            Damaged: its journal is damaged.
+        """
+        here = self.outlay(session_id)
+        if here is not None:
+            return here.spent
+        state = (await load(self.worker.store, (await self.worker.must_exist(session_id)).head)).state
+        total = state.session.cost
+        for step, child in state.session.children.items():
+            with contextlib.suppress(SessionNotFound, Damaged):  # it was never born, or cannot be read
+                counted = state.log.steps[step].cost if step in state.log.steps else 0.0
+                total += max(0.0, await self.cost(child) - counted)
+        return total
+
+    def outlay(self, session_id: SessionId) -> Outlay | None:
+        """What a session has spent and keeps, running calls included, if it is driven here."""
         driver = self.worker.driver(session_id)
-        return None if driver is None else driver.session_budget.spent
+        return None if driver is None else driver.session_budget.so_far
 
     async def session(self, session_id: SessionId) -> Session:
         """Return the session by its journal: only its durable state.

@@ -16,7 +16,7 @@ from midcourse.core.commands import AnyCommand, Intervene, encode_command
 from midcourse.core.ids import CommandId, SessionId, StepId
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Session, Status
-from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError, StoreError, without_path
+from midcourse.errors import AgentUnavailable, Damaged, Diverged, Interrupt, MidcourseError, StoreError, without_path
 from midcourse.policy.pace import Pace
 from midcourse.ports.sender import enter_agent
 from midcourse.ports.store import InboxRow
@@ -90,6 +90,7 @@ class Driver:
             decided=self.wake,
             unavailable=unavailable,
             longest_correction=ctx.longest_correction,
+            lets_priced_end=ctx.tree.lets_priced_end,
         )
         begins = sponsor.unless_stopped if sponsor else at_once if orphaned else None
         self._starting = SessionStart(journal, ctx.admission, begins)
@@ -246,7 +247,7 @@ class Driver:
         Raises:
             StoreError: it could not be written.
         """
-        with contextlib.suppress(StoreError):  # the journal is broken now: the next owner decides it
+        with contextlib.suppress(StoreError, Damaged):  # the journal is broken now: the next owner decides it
             if await self._inbox.step_in(command):
                 return
         stops = command.decision.level in STOPS
@@ -362,6 +363,7 @@ class Driver:
             self.react()
             return
         try:
+            await self.session_budget.look_below()
             state = decode(await content_of(self._ctx.store, self.journal.log.state))
             history = await load_run_history(self._ctx.store, self.journal.log)
         except MidcourseError as error:
@@ -506,4 +508,6 @@ class Driver:
         self._over = True
         self._ctx.admission.left(self.id)
         self._deadlines.forget()
+        if self.session.parent is not None:
+            self._ctx.tree.count_child(self.session.parent, self.id, self.session_budget.so_far.spent)
         self._gone(self)

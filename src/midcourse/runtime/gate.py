@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from midcourse.core.ids import StepId
+from midcourse.core.ids import PauseId, StepId
 from midcourse.core.session import Status
 from midcourse.errors import InterruptRequested
 from midcourse.runtime.calls import CallInFlight
@@ -30,9 +30,10 @@ class Gate:
         is_owed: Callable[[], bool] = lambda: False,
     ) -> None:
         self.begun: dict[StepId, CallInFlight] = {}
-        self.on_the_way: set[StepId] = set()
+        self.on_the_way: dict[StepId, CallInFlight] = {}
         self.settling: dict[StepId, str] = {}
         self.stops_on_the_way = 0
+        self.too_dear: PauseId | None = None
         self.interrupted = False
         self.draining = False
         self.drain_until = 0.0
@@ -52,21 +53,37 @@ class Gate:
         return not self.interrupted and self.lets_calls_continue and not self._is_held()
 
     @property
+    def lets_priced_end(self) -> bool:
+        """Whether the session pauses for the price of a call alone: what was priced before that call ends normally."""
+        session = self._journal.session
+        stands = session.pause is not None and session.pause.id == self.too_dear
+        return stands and session.status is Status.PAUSING
+
+    @property
+    def lets_journaled_begin(self) -> bool:
+        """Whether a call whose start is durable may begin now. Look, and pass, as for ``is_open``."""
+        return self.is_open or (self.lets_priced_end and not self.interrupted and not self._is_shut)
+
+    @property
     def lets_calls_continue(self) -> bool:
         """True if no stop applies to what has begun: an agent that has ended leaves its calls to end by themselves.
 
         A child that was spawned has begun in this sense, although its own agent has not.
         """
+        return self._journal.session.status in LETS_RUN and not self._is_shut
+
+    @property
+    def _is_shut(self) -> bool:
+        """Whether something shuts it that the status does not tell."""
         journal = self._journal
-        return (
-            journal.session.status in LETS_RUN
-            and not self.stops_on_the_way
-            and not self._is_owed()
-            and not self.draining
-            and journal.broken is None
-            and not journal.leaving
+        return bool(
+            self.stops_on_the_way
+            or self._is_owed()
+            or self.draining
+            or journal.broken is not None
+            or journal.leaving
             # A process that was stopped must read its inbox before it starts anything.
-            and self._is_fresh()
+            or not self._is_fresh()
         )
 
     @property

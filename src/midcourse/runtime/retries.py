@@ -111,6 +111,6 @@ def _is_cancelled(session: Session) -> bool:
 def _tries_again(retry: Retry, error: BaseException) -> bool:
     try:
         return retry.attempts > 1 and retry.tries_again(error)
-    except Exception:  # it is the user's function; what the step raised is what counts
+    except BaseException:  # it is the user's function; what the step raised is what counts
         log.exception("what says which errors are tried again raised an error itself: the step counts as failed")
         return False

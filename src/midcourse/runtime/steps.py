@@ -35,7 +35,7 @@ from midcourse.ports.store import Store
 from midcourse.runtime.approvals import Approval, Approvals
 from midcourse.runtime.asks import AgentAsks, Question, last_redirect, mark_seen, redirected
 from midcourse.runtime.call_recovery import CallRecovery, did_it_happen_id
-from midcourse.runtime.calls import CallEnd, CallInFlight, CurrentCall, enter
+from midcourse.runtime.calls import CallEnd, CallInFlight, CurrentCall, enter, is_stop
 from midcourse.runtime.child_step import ChildStep
 from midcourse.runtime.context import RuntimeContext
 from midcourse.runtime.gate import Gate
@@ -84,7 +84,7 @@ class Steps:
         self._model_streams = ModelStreams(journal, gate, ctx, self._session_budget)
         self._retries = Retries(journal, gate, ctx)
         self._hypothesis = HypothesisHold(journal, gate, ctx, moved)
-        self._child_step = ChildStep(journal, ctx, moved=moved, counted=self._session_budget.stop_if_spent)
+        self._child_step = ChildStep(journal, ctx, moved=moved, purse=self._session_budget)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiters: dict[StepId, list[asyncio.Future[Any]]] = {}
         self._recalled = 0
@@ -170,9 +170,11 @@ class Steps:
             await self._hypothesis.wait(step)
             approval = await self._approvals.approved(step, self._key(step))
             self._close_if_redirected(step)
+            await self._session_budget.look_above()
             if step.kind != "model" and not self._session_budget.affords(step.tool.cost):
                 self._moved()
                 continue
+            # Nothing comes between the two, so that no other call is priced before this one counts.
             call = await self._begin(step, answers, approval)
             if call is None:
                 continue
@@ -233,6 +235,7 @@ class Steps:
                 prefix,
                 way,
                 answers=answers,
+                foreseen=step.tool.cost,
                 offset=len(prefix),
             )
             starts = (ev.SessionWoken(), begun) if journal.session.status is Status.WAITING else (begun,)
@@ -244,18 +247,19 @@ class Steps:
                 gate.begun[step.id] = call
                 return call
             written = journal.append(*starts, blobs=(blob,) if blob else (), audit=(entry,) if entry else ())
-            gate.on_the_way.add(step.id)
+            gate.on_the_way[step.id] = call
         try:
             await written
+            await gate.until_fresh()
         except MidcourseError as error:  # the owner stops; nothing of this is the agent's to handle
-            gate.on_the_way.discard(step.id)
+            gate.on_the_way.pop(step.id, None)
             self._moved()  # the agent may have been taken down before: nothing else tells the owner
             raise InterruptRequested from error
         finally:
-            gate.on_the_way.discard(step.id)
+            gate.on_the_way.pop(step.id, None)
         with journal.lock:
             # Last of all, and in one hold of the lock with whoever shuts the gate.
-            if gate.is_open:
+            if gate.lets_journaled_begin:
                 call.since = self._ctx.clock.monotonic()
                 gate.begun[step.id] = call
                 return call
@@ -356,8 +360,8 @@ class Steps:
             ended.stopped = call.asked_to_end.yes and not call.timed_out and not isinstance(error, Unencodable)
             ended.error = None if ended.stopped else error
         except BaseException as error:  # a body that ends itself does not end its program
-            if not _is_current(task):
-                raise  # not the body's: this coroutine is being thrown away with its loop
+            if is_stop(error, task):
+                raise
             ended.error = error
         while task.cancelling():
             task.uncancel()
@@ -517,14 +521,6 @@ class Steps:
             attempt = call.attempt if call else record.attempt
             journal.note(ev.StepClosed(step=step.id, attempt=attempt, message=message, truth=truth))
         raise redirected(journal.session, message, record.text, truth)
-
-
-def _is_current(task: "asyncio.Task[Any]") -> bool:
-    """Return True if ``task`` runs now."""
-    try:
-        return asyncio.current_task() is task
-    except RuntimeError:  # no loop runs
-        return False
 
 
 def _way(step: StepRequest, record: StepRecord | None, redirects: int, *, was_lost: bool) -> ev.Continues:

@@ -558,7 +558,7 @@ class WatchedSession:
                 try:
                     command = command or await self._command(oversight, decision, position)
                     await self._driver.step_in(command)
-                except StoreError as error:
+                except (StoreError, Damaged) as error:
                     if delay is None:
                         oversight.failed(decision)
                         raise

@@ -606,14 +606,14 @@ def find_tool(origin: str, moved: AgentPlace = NOT_MOVED) -> Tool[..., Any]:
     Raises:
         ToolUnavailable: this process does not have it.
     """
-    errors: list[Exception] = []
+    errors: list[BaseException] = []
     for path in _paths(origin, moved):
         try:
             if path not in _registered:
                 _module(path.partition(":")[0])
             # A module may declare it under a path that is no attribute of it.
             return _registered[path] if path in _registered else tool_of(_imported(path))
-        except Exception as error:  # noqa: BLE001 - importing runs code that is not ours
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - importing runs code that is not ours
             errors.append(error)
     known = known_tool(origin, moved)
     if known is not None:

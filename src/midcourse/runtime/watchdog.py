@@ -22,7 +22,10 @@ def task_name(session: SessionId, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """The loop has not turned for ``seconds``; ``session`` is whose code holds it, if that is known."""
+    """The loop has not turned for ``seconds``; ``session`` is whose code holds it, if that is known.
+
+    ``where``: the place in that code; empty: no code of the user's holds the loop.
+    """
 
     seconds: float
     session: SessionId | None
@@ -58,7 +61,8 @@ class Watchdog:
         self._told = True
         task = asyncio.current_task(self._loop)
         words = task.get_name().split(" ") if task else []
-        session = SessionId(words[1]) if len(words) > 1 and task and task.get_name().startswith(_MARK) else None
+        is_marked = bool(where) and len(words) > 1 and task is not None and task.get_name().startswith(_MARK)
+        session = SessionId(words[1]) if is_marked else None
         return Blocked(round(silent, 3), session, where)
 
     def _answer(self) -> None:
@@ -67,19 +71,27 @@ class Watchdog:
 
 
 def _where(frame: FrameType | None) -> str | None:
-    """Return the innermost place in code that is not the standard library's nor ours: where the reader should look.
+    """The innermost place in the user's code, else in a library: where the reader should look.
 
-    None: an import of our own blocks the loop.
+    Empty: there is none; Midcourse works, or the process gets no CPU. None: an import of our own holds the loop.
     """
-    innermost, is_import = "", False
-    while frame is not None:
+    library, is_import = "", False
+    while frame is not None and not _runs_loop(frame):
         file, name = frame.f_code.co_filename, frame.f_code.co_name
-        if is_import and file.startswith(_OURS):
+        is_ours = file.startswith(_OURS)
+        if is_import and is_ours:
             return None
         is_import = file.startswith("<frozen importlib")
         place = f"{file}:{frame.f_lineno} in {name}"
-        innermost = innermost or place
-        if "/lib/python" not in file and "midcourse/runtime" not in file and not file.startswith("<"):
-            return place
+        if not is_ours and not file.startswith("<"):
+            if "/lib/python" not in file:
+                return place
+            if not library and "/site-packages/" in file:
+                library = place
         frame = frame.f_back
-    return innermost
+    return library
+
+
+def _runs_loop(frame: FrameType) -> bool:
+    """Whether this frame runs the loop: what is above it holds the loop, and what called it waits for the loop."""
+    return frame.f_code.co_name in ("_run", "run_forever", "run") and "/asyncio/" in frame.f_code.co_filename

@@ -16,6 +16,7 @@ from midcourse.core.session import Session, Status
 from midcourse.core.steps import WORLD, WORLD_CHANGED, AskRecord, step_id
 from midcourse.errors import describe
 from midcourse.runtime.agent_task import AgentFailed
+from midcourse.runtime.calls import is_stop
 from midcourse.runtime.context import RuntimeContext
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.redacted_arguments import restored
@@ -37,10 +38,13 @@ async def observe(tool: Tool[..., Any], arguments: Mapping[str, object]) -> dict
     """Return what a call has read, with the present versions. What cannot be checked is not remembered."""
     given, blob = value_of(secret_free(encode(arguments, what=f"The arguments of tool '{tool.name}'")))
     observed: dict[str, ev.Observation] = {}
+    task = asyncio.current_task()
     for observer in tool.observes:
         try:
             resource, version = observer.resource(arguments), await observer.version(arguments)
-        except Exception as error:  # noqa: BLE001 - an observer is code that is not ours, and must not fail the step
+        except BaseException as error:  # an observer is code that is not ours, and must not fail the step
+            if is_stop(error, task):
+                raise
             # Not what it says: that may quote the arguments, and a log is not erased.
             log.warning("tool '%s': what it observes cannot be checked (%s)", tool.name, type(error).__qualname__)
             continue
@@ -146,6 +150,7 @@ class WorldCheck:
 
     async def _look(self, resource: str, before: ev.Observation, at_once: asyncio.Semaphore) -> ev.Change | None:
         policy: OnChange = "tell"
+        task = asyncio.current_task()
         try:
             tool = find_tool(before.tool, self._moved)
             policy = tool.on_change
@@ -153,7 +158,9 @@ class WorldCheck:
             observer = next(one for one in tool.observes if one.resource(arguments) == resource)
             async with at_once, self._ctx.clock.timeout(self._ctx.settings.world_timeout):
                 now = await observer.version(arguments)
-        except Exception as error:  # noqa: BLE001 - that it could not be checked is an outcome, too
+        except BaseException as error:  # that it could not be checked is an outcome, too
+            if is_stop(error, task):
+                raise
             words = without_secrets(describe(error)) or type(error).__name__
             why = "no answer in time" if isinstance(error, TimeoutError) else words
             return ev.Change(resource, before.version, None, policy, f"could not be checked: {why}")

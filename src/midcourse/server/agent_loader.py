@@ -116,7 +116,7 @@ def _load_module(name: str) -> list[str]:
             return import_module(name)
         except MidcourseError as error:
             raise InvalidInput(f"{name}: {error.message}", field="agents") from error
-        except Exception as error:  # importing runs code that is not ours
+        except (Exception, SystemExit) as error:  # importing runs code that is not ours
             told = f"{type(error).__name__}: {describe(error)}".rstrip(".")
             hint = " It was looked for from this folder." if isinstance(error, ModuleNotFoundError) else ""
             raise InvalidInput(f"Module '{name}' cannot be imported: {told}.{hint}", field="agents") from error
@@ -164,7 +164,7 @@ def _import(file: Path) -> ModuleType:
         raise _mistake(file, _line(file, error), error.message) from error
     except SyntaxError as error:
         raise _mistake(Path(error.filename or file), error.lineno, f"{error.msg}") from error
-    except Exception as error:  # importing runs code that is not ours
+    except (Exception, SystemExit) as error:  # importing runs code that is not ours
         raise _mistake(file, _line(file, error), f"{type(error).__name__}: {describe(error)}") from error
 
 

@@ -70,7 +70,10 @@ def _switches(found: dict[str, Schema]) -> None:
         "counts": fields(dict.fromkeys(get_args(Reach), COUNT)),
         "sessions": {**COUNT, "description": "How many it holds, or should."},
         "stands": {"type": "boolean"},
-        "durable": {"type": "boolean", "description": "False: it could not be written, and ends with the server."},
+        "durable": {
+            "type": "boolean",
+            "description": "False: the store fails. It may end with the server, and not list all sessions.",
+        },
         "hint": {**TEXT, "description": "When it is thrown over a name that nothing here has."},
         "sentence": TEXT,
     }

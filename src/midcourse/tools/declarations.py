@@ -129,7 +129,7 @@ def _imported(path: str) -> object:
         found: object = import_module(module)
         for name in names.split("."):
             found = getattr(found, name)
-    except Exception as error:  # importing runs code that is not ours
+    except (Exception, SystemExit) as error:  # importing runs code that is not ours
         raise ToolUnavailable(
             f"'{path}' is not here ({type(error).__name__}: {error}). Install or mend the module that defines it.",
             tool=path,

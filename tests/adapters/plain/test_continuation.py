@@ -1,6 +1,9 @@
 """A text that a pause has cut goes on from the cut: not a word is said twice, nor paid twice."""
 
 import json
+import random
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -191,20 +194,106 @@ def test_what_of_a_text_is_gone_on_from(said: str, way: Way, stays: str) -> None
     [
         ("One two ", ["three", " four"], "One two three four"),
         ("One two ", [" three"], "One two three"),
-        (
-            "The cat sat on the mat. ",
-            ["The cat sat", " on the mat. ", "It", " slept."],
-            "The cat sat on the mat. It slept.",
-        ),
-        ("A long way. The cat sat ", ["The cat", " sat down."], "A long way. The cat sat down."),
-        ("ha ha ", ["ha", " ha!"], "ha ha ha ha!"),
+        ("One two\n", ["    three"], "One two\n    three"),
+        ("One two ", ["\n\nThree"], "One two \n\nThree"),
         ("One two ", [], "One two "),
-        ("One two three four ", ["three", " four"], "One two three four "),
+        # It goes back to the beginning of a sentence, of a line, of all.
+        (
+            "A long way. The old black cat sat on ",
+            ["The old black", " cat sat on the mat."],
+            "A long way. The old black cat sat on the mat.",
+        ),
+        ("So:\n- an old black cat sat ", ["- an old black cat", " sat down."], "So:\n- an old black cat sat down."),
+        (
+            "It was night. The old cat slept. ",
+            ["It was night.", " The old cat slept. I, too."],
+            "It was night. The old cat slept. I, too.",
+        ),
+        (
+            "It was night. The old cat slept. ",
+            ["It was night.", " The old cat slept."],
+            "It was night. The old cat slept. ",
+        ),
+        # It says twice what may well be meant.
+        ("ha ha ", ["ha", " ha!"], "ha ha ha ha!"),
+        ("la la la la ", ["la la la la"], "la la la la la la la la"),
+        ("again and ", ["again and", " again"], "again and again and again"),
+        ("| cat | dog | ", ["cat | dog |"], "| cat | dog | cat | dog |"),
+        ("| 1 | 2 | 3 | 4 | 5 |\n", ["| 1 | 2 | 3 | 4 | 5 |\n"], "| 1 | 2 | 3 | 4 | 5 |\n| 1 | 2 | 3 | 4 | 5 |\n"),
+        ("We sing of a cat alone. ", ["We sing of a cat alone. "], "We sing of a cat alone. We sing of a cat alone. "),
     ],
 )
 def test_a_model_that_repeats_itself_is_not_heard_twice(said: str, pieces: list[str], joined: str) -> None:
     joint = Joint(said)
     assert said + "".join(joint.take(piece) for piece in pieces) + joint.rest() == joined
+
+
+WORD_LIST = "the old black cat and a young white dog go to see seven blue ships at sea".split()  # noqa: SIM905
+
+
+def prose(random_: random.Random) -> str:
+    """Sentences and lines of words, each different from every other."""
+    units = [
+        f"{number}-{' '.join(random_.sample(WORD_LIST, random_.randint(5, 9)))}{random_.choice(['. ', '! ', chr(10)])}"
+        for number in range(random_.randint(2, 9))
+    ]
+    return "".join(units)
+
+
+def litany(random_: random.Random) -> str:
+    """Words, rows and sentences that are said again and again."""
+    once = random_.choice(
+        [
+            f"{random_.choice(['la', 'ha', '| 0', '}'])} ",
+            f"{' '.join(random_.sample(WORD_LIST, random_.randint(1, 9)))}{random_.choice(['. ', chr(10)])}",
+            f"| {' | '.join(random_.sample(WORD_LIST, random_.randint(2, 8)))} |\n",
+        ]
+    )
+    return prose(random_) * random_.randint(0, 1) + once * random_.randint(2, 9)
+
+
+def joined(said: str, says: str, random_: random.Random) -> str:
+    """What comes of it, whatever pieces it comes in."""
+    joint, text = Joint(said), said
+    while says:
+        size = random_.randint(1, 12)
+        text, says = text + joint.take(says[:size]), says[size:]
+    return text + joint.rest()
+
+
+def cut_anywhere(text: str, random_: random.Random) -> str:
+    """What is gone on from, of so much of it."""
+    return kept(text[: random_.randint(1, len(text) - 1)], "quote")
+
+
+@pytest.mark.parametrize("write", [prose, litany])
+def test_nothing_is_left_out_of_what_a_model_says_that_goes_on_as_it_is_asked(
+    write: Callable[[random.Random], str],
+) -> None:
+    for seed in range(1_000):
+        random_ = random.Random(seed)
+        text = write(random_)
+        said = cut_anywhere(text, random_)
+        assert joined(said, text[len(said) :], random_) == text, seed
+
+
+@pytest.mark.parametrize("back", ["sentence", "two", "all"])
+def test_what_a_model_says_again_from_the_beginning_of_a_sentence_or_of_all_is_left_out(back: str) -> None:
+    """Where that tells more than a few words, and more than one whole sentence."""
+    for seed in range(1_000):
+        random_ = random.Random(seed)
+        text = prose(random_)
+        said = cut_anywhere(text, random_)
+        ends = [0, *(found.end() for found in re.finditer(r"[.!] |\n", said))]
+        starts = [end for end in ends if end < len(said)]
+        if not starts:
+            continue
+        begins = {"sentence": starts[-1], "two": starts[max(0, len(starts) - 2)], "all": 0}[back]
+        again = said[begins:].rstrip()
+        is_one_whole = ends[-1] == len(said) and not re.search(r"[.!] |\n", again)
+        is_meant = is_one_whole or len(set(re.findall(r"\w+", again))) < 5
+        expected = said + text[begins:].lstrip() if is_meant else text
+        assert joined(said, text[begins:], random_) == expected, seed
 
 
 @pytest.mark.parametrize(

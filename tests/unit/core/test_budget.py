@@ -10,7 +10,7 @@ from msgspec.structs import replace
 import midcourse
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.budget import above, affords, is_spent, needed, usual_output, usual_price
+from midcourse.core.budget import Outlay, above, affords, is_spent, needed, usual_output, usual_price
 from midcourse.core.caps import at_cap
 from midcourse.core.deadlines import expire
 from midcourse.core.decisions import allowed, decide
@@ -102,14 +102,27 @@ def test_a_tool_call_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cost", "price", "may"),
-    [(0.1, 0.2, True), (0.1, 0.3, False), (0.3, 0.0, False), (0.1 + 0.1, 0.1, True), (0.4, 0.0, False)],
+    ("cost", "kept", "price", "may"),
+    [
+        (0.1, 0.0, 0.2, True),
+        (0.1, 0.0, 0.3, False),
+        (0.3, 0.0, 0.0, False),
+        (0.1 + 0.1, 0.0, 0.1, True),
+        (0.4, 0.0, 0.0, False),
+        (0.1, 0.1, 0.1, True),
+        (0.1, 0.1, 0.2, False),
+        (0.1, 0.2, 0.0, True),
+        (0.1, 0.3, 0.0, True),
+        (0.3, 0.1, 0.0, False),
+    ],
 )
-def test_a_call_begins_while_its_price_is_left(cost: float, price: float, *, may: bool) -> None:
+def test_a_call_begins_while_its_price_is_left_beside_what_running_calls_keep(
+    cost: float, kept: float, price: float, *, may: bool
+) -> None:
     session = with_budget(in_status(S.RUNNING).session, 0.3, cost)
-    assert affords(session, cost, price) is may
+    assert affords(session, Outlay(cost, kept), price) is may
     assert is_spent(session, cost) is (cost >= 0.3)
-    assert affords(in_status(S.RUNNING).session, cost, price), "without a budget any does"
+    assert affords(in_status(S.RUNNING).session, Outlay(cost, kept), price), "without a budget any does"
 
 
 def test_a_lapse_at_the_cap_leaves_it_paused_and_does_not_come_again() -> None:
@@ -141,7 +154,7 @@ def test_an_agent_is_offered_no_budget_of_its_own_to_raise() -> None:
 
 def test_the_review_at_the_cap_offers_nothing_that_the_cap_refuses() -> None:
     session = with_budget(in_status(S.RUNNING).session, 0.3, 0.2)
-    ask, *_ = at_cap(session, 0.2, 0.25)
+    ask, *_ = at_cap(session, Outlay(0.2), 0.25)
     assert isinstance(ask, ev.AskOpened)
     assert ask.options == ("cancel",)
 
@@ -151,9 +164,20 @@ def test_a_redirect_that_does_not_resume_is_kept_at_the_cap() -> None:
     assert decide(session, cmd.Redirect(id=ID, text="x"))
 
 
+def test_a_pause_for_a_call_beside_others_tells_what_they_keep_and_wants_the_sum() -> None:
+    session = with_budget(in_status(S.RUNNING).session, 0.3, 0.1)
+    _, pause, *_ = at_cap(session, Outlay(0.1, 0.2), 0.15)
+    assert isinstance(pause, ev.PauseRequested)
+    assert pause.budget == pytest.approx(0.45)
+    assert pause.reason == (
+        "It has spent $0.10 of its budget of $0.30, keeps $0.20 for calls that run, "
+        "and its next call would cost about $0.15."
+    )
+
+
 def test_a_pause_for_a_call_that_was_too_dear_wants_that_much() -> None:
     session = with_budget(in_status(S.RUNNING).session, 0.3, 0.2)
-    _, pause, *_ = at_cap(session, 0.2, 0.25)
+    _, pause, *_ = at_cap(session, Outlay(0.2), 0.25)
     assert isinstance(pause, ev.PauseRequested)
     assert pause.budget == pytest.approx(0.45)
     paused = in_status(S.PAUSED).session
@@ -165,7 +189,7 @@ def test_a_pause_for_a_call_that_was_too_dear_wants_that_much() -> None:
 
 @pytest.mark.parametrize("status", [S.PAUSED, S.PAUSING, S.CANCELLING, S.HALTED, S.COMPLETED])
 def test_what_is_stopped_needs_no_cap(status: Status) -> None:
-    assert at_cap(with_budget(in_status(status).session, 0.3, 0.4), 0.4) == ()
+    assert at_cap(with_budget(in_status(status).session, 0.3, 0.4), Outlay(0.4)) == ()
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,32 @@ def test_settle_is_waited_for_in_full_and_no_longer_although_the_wall_clock_was_
     assert undone == ["hello"]
 
 
+@pytest.mark.parametrize("step", [-DAY, -5.0, 0.0])
+def test_the_next_process_waits_for_settle_once_more_at_most_after_a_step_back(step: float) -> None:
+    """It knows the wall clock of the one before, and no more; a step forward cuts the wait, as the docs say."""
+    clock = FakeClock()
+    undone.clear()
+
+    async def test() -> None:
+        memory = SharedMemory()
+        async with opened(memory, clock) as mc:
+            session = await mc.start(sender, "send")
+            await clock.sleep(2)
+            await session.cancel(grace=0, wait=0.1)
+        began = clock.monotonic()
+        clock.step(step)
+        async with opened(memory, clock) as mc:
+            again = await mc.get(session.id)
+            assert undone == []
+            while await again.status() is not Status.CANCELLED:
+                assert clock.monotonic() - began < 100
+                await clock.sleep(0.5)
+        assert 25 <= clock.monotonic() - began <= 30 + 6
+
+    clock.run(test())
+    assert undone == ["hello"]
+
+
 @pytest.mark.parametrize("status", ["waiting", "paused"])
 def test_the_next_process_waits_no_longer_than_the_duration_after_a_step_back(status: str) -> None:
     clock = FakeClock()

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Client, Refusal } from "../../api/client";
+import type { Client } from "../../api/client";
 import { BULK, Outbox, toldOf } from "../../api/outbox";
 import type { BulkOutcome, Head, Me, Preview } from "../../api/types";
 import { tally } from "../../model/receipt";
@@ -55,7 +55,7 @@ export function BulkHandle({ client, fleet, selection, me }: { client: Client; f
       }
       if (verb === "cancel") selection.clear();
     } catch (error) {
-      if (error instanceof Refusal) outbox.told.value = toldOf(error);
+      outbox.told.value = toldOf(error as Error);
     }
     if (outcomes.length) tell({ verb, outcomes });
   };
@@ -110,7 +110,7 @@ function Together({ heads }: { heads: Head[] }): JSX.Element {
 
 /** What a cancel of these would come to, before it is confirmed. They go on meanwhile. */
 function CancelTray({ client, heads }: { client: Client; heads: Head[] }): JSX.Element {
-  const [previews, set] = useState<ReadonlyMap<string, Preview>>(new Map());
+  const [previews, set] = useState<ReadonlyMap<string, string>>(new Map());
   const lead = useRef<HTMLParagraphElement>(null);
   const last = heads.filter((head) => head.task_class === "protected" && (head.status === "running" || head.status === "waiting")).length;
   const shown = heads.slice(0, SHOWN);
@@ -126,10 +126,12 @@ function CancelTray({ client, heads }: { client: Client; heads: Head[] }): JSX.E
     const look = async (): Promise<void> => {
       for (const { id, position } of latest.current) {
         if (read.get(id) === position) continue;
-        const found = await client.get<Preview>(`/sessions/${encodeURIComponent(id)}/cancel/preview`).catch(() => null);
+        const words = await client.get<Preview>(`/sessions/${encodeURIComponent(id)}/cancel/preview`).then(
+          (found) => { read.set(id, position); return tally(found["in-flight"].lines) || "nothing was changed"; },
+          (error: Error) => error.message,
+        );
         if (isOver) return;
-        read.set(id, position);
-        if (found) set((known) => new Map(known).set(id, found));
+        set((known) => new Map(known).set(id, words));
       }
       timer = window.setTimeout(() => void look(), AGAIN);
     };
@@ -139,14 +141,10 @@ function CancelTray({ client, heads }: { client: Client; heads: Head[] }): JSX.E
   return (
     <div class="tray">
       <p class="lead" tabIndex={-1} ref={lead}>Cancel {count(heads.length, "session")}? What is in flight is undone, finished work is kept.{last > 0 && ` ${count(last, "is protected and finishes its", "are protected and finish their")} turn first.`} They keep running while you read this.</p>
-      <ul class="outcomes">{shown.map((head) => <li key={head.id}><Word status={head.status} /><a href={href({ run: head.id })}>{visible(head.goal) || head.id}</a><span class="sub">{foreseen(previews.get(head.id))}</span></li>)}</ul>
+      <ul class="outcomes">{shown.map((head) => <li key={head.id}><Word status={head.status} /><a href={href({ run: head.id })}>{visible(head.goal) || head.id}</a><span class="sub">{previews.get(head.id) ?? "reading what was done…"}</span></li>)}</ul>
       {heads.length > shown.length && <p class="sub">and {(heads.length - shown.length).toLocaleString("en")} more.</p>}
     </div>
   );
-}
-
-function foreseen(preview: Preview | undefined): string {
-  return preview ? tally(preview["in-flight"].lines) || "nothing was changed" : "reading what was done…";
 }
 
 function Outcomes({ came, results, words, heads }: { came: Came; results: { outcome: BulkOutcome; word: string }[]; words: string; heads: ReadonlyMap<string, Head> | null }): JSX.Element {

@@ -4,6 +4,7 @@ import { useComputed, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
+import { allowed, isCapped } from "../../model/allowed";
 import { undoable } from "../../model/receipt";
 import { elapsed, spentSoFar } from "../../model/session";
 import { second } from "../../ui/clock";
@@ -18,7 +19,7 @@ import { confirmWords } from "./PreviewTable";
 import { Sentence } from "./Sentence";
 import { type Slot, slotsFor } from "./slots";
 import { TrayContent } from "./TrayContent";
-import { changesOf, isCapped } from "./PauseTray";
+import { changesOf } from "./PauseTray";
 import { isAsked, isEnded, place, stillRunning, type View } from "./view";
 
 export interface HandleProps {
@@ -34,7 +35,7 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
   void live.rev.value;
   const session = live.run.session;
   if (!session) return null;
-  const known = live.allowed.value;
+  const verbs = allowed(session, role);
   const receipt = live.receipt.value;
   const press = live.outbox.pending.value[0];
   const contact = live.contact.value;
@@ -49,8 +50,7 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
     isLost: live.connection.value.state === "lost" || live.connection.value.state === "refused",
     tray: actions.tray.value,
     isInstead: actions.isInstead.value && actions.tray.value === "redirect",
-    // Of an ended run only the last word counts: what was allowed while it was being cancelled says nothing about it.
-    allowed: known && known.position >= session.position - (isEnded(session.status) ? 0 : 50) ? new Set(known.verbs) : null,
+    allowed: verbs,
     still: stillRunning(live.run),
     ...place(live.run),
     hasChange: changesOf(live).length > 0,
@@ -62,11 +62,10 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
     mayForce: role === "operate",
     undoable: receipt && undoable(receipt.lines),
     confirm: confirmWords(actions.preview.value, actions.choice.value),
-    mayLift: session.status === "halted" && (known?.verbs.includes("resume") ?? false),
+    mayLift: session.status === "halted" && verbs.has("resume"),
     isUnattended: contact.unattended,
     isSwitchOn: session.status === "halted" && switches.value.some((one) => one.id === session.halted_switch && stands(one)),
     isOwnHold: actions.isOwnHold.value,
-    canRetry: role !== "watch",
     isUndoing: session.undo !== null && !session.undo.done,
     isErased: session.erased_at !== null,
     isDiscarded: session.discarded,

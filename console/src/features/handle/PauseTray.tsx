@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Live } from "../../api/live";
+import { isCapped } from "../../model/allowed";
 import type { Message, Session } from "../../model/session";
 import { cap, capitalised, money } from "../../ui/format";
 
@@ -74,12 +75,6 @@ export function Reason({ give, skip }: { give: (reason: string) => void; skip: (
   );
 }
 
-/** Whether it can only continue with a higher cap: the cost has reached it, or the next call would pass it. */
-export function isCapped(session: Session): boolean {
-  const budget = session.terms.budget;
-  return budget !== null && (session.cost >= budget || (session.pause?.budget ?? 0) > budget);
-}
-
 /** The least cap with which it can continue: the next sum in cents, or in two digits below them, as `core/budget.py` says it. */
 export function leastCap(session: Session): string {
   const dollars = Math.max(session.cost, session.pause?.budget ?? 0);
@@ -88,13 +83,12 @@ export function leastCap(session: Session): string {
 }
 
 /** The cap is reached: raise it, and resume a paused run, in one press. */
-export function CapReached({ live, raise }: { live: Live; raise: (budget: number) => void }): JSX.Element | null {
+export function CapReached({ live, role, raise }: { live: Live; role: string; raise: (budget: number) => void }): JSX.Element | null {
   const [typed, type] = useState<string | null>(null);
   const [words, say] = useState("");
   const session = live.run.session;
   const budget = session?.terms.budget ?? null;
-  // A token that can only watch is allowed nothing.
-  if (!session || !isCapped(session) || budget === null || live.allowed.value?.verbs.length === 0) return null;
+  if (!session || !isCapped(session) || budget === null || role === "watch") return null;
   const least = leastCap(session);
   const text = typed ?? least;
   const wanted = Number(text.replace(/^\s*\$/, ""));

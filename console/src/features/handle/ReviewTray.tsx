@@ -3,11 +3,11 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Live } from "../../api/live";
+import { isCapped } from "../../model/allowed";
 import { figuresOf } from "../../model/interventions";
 import type { OpenAsk } from "../../model/session";
 import { version, visible } from "../../ui/format";
 import { Word } from "../../ui/Parts";
-import { isCapped } from "./PauseTray";
 
 export const GO_ON = "go on";
 /** A correction is short. */

@@ -133,7 +133,7 @@ function Doing(props: Props): JSX.Element {
       const pause = session.pause;
       if (held) return <>Nothing runs{held}</>;
       const unknown = [...session.calls.values()].filter((call) => call.end === "lost" && call.effect !== "read").length;
-      return <>{view.isBetween ? "Before " : "In "}<strong>step {Math.max(1, next)}</strong>. Nothing runs. Paused {pause && <Ticking since={pause.since} ahead={ahead} />} by {pause ? who(pause.by, me) : "a user"}{pause?.reason && pause.reason !== CANCEL_PREVIEW && <>: <bdi>“{shorten(pause.reason, 60)}”</bdi></>}.{unknown > 0 && <span class="left"> {unknown} in flight unknown.</span>}</>;
+      return <>{view.isBetween ? "Before " : "In "}<strong>step {Math.max(1, next)}</strong>. Nothing runs. Paused {pause && <Ticking since={pause.since} ahead={ahead} />} by {pause ? [pause.by, ...(pause.joined ?? [])].map((name) => who(name, me)).join(" and ") : "a user"}{pause?.reason && pause.reason !== CANCEL_PREVIEW && <>: <bdi>“{shorten(pause.reason, 60)}”</bdi></>}.{unknown > 0 && <span class="left"> {unknown} in flight unknown.</span>}</>;
     }
     case "waiting": {
       const ask = session.asks[0];

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import type { Live } from "../../api/live";
+import { isCapped } from "../../model/allowed";
 import { silentWords } from "../../model/contact";
 import { count, timeOfDay, who } from "../../ui/format";
 import type { Actions } from "./actions";
@@ -13,7 +14,7 @@ import { Composer } from "./Composer";
 import { KeptPresses } from "../KeptPresses";
 import { ForceTray } from "./ForceTray";
 import { Halted } from "./Halted";
-import { CapReached, changesOf, Difference, isCapped, Reason } from "./PauseTray";
+import { CapReached, changesOf, Difference, Reason } from "./PauseTray";
 import { PreviewTable } from "./PreviewTable";
 import { ReceiptTray } from "./ReceiptTray";
 import { isAsked, isEnded, type View } from "./view";
@@ -68,7 +69,7 @@ function content(props: Props): JSX.Element | null {
       if (!reason && !hasAsks && !changesOf(live).length && !isCapped(session)) return null;
       return (
         <>
-          <CapReached live={live} raise={(budget) => actions.raise(budget)} />
+          <CapReached live={live} role={role} raise={(budget) => actions.raise(budget)} />
           <Difference live={live} who={(by) => who(by, me)} edit={(id, text) => actions.edit(id, text)} withdraw={(id) => actions.withdraw(id)} />
           <Asks {...props} />
           {reason && <Reason give={(words) => actions.reason(words)} skip={() => { actions.wantsReason.value = false; }} />}
@@ -77,7 +78,7 @@ function content(props: Props): JSX.Element | null {
     }
     case "waiting": case "running":
       if (!isCapped(session) && session.asks.length + session.child_asks.length === 0) return null;
-      return <><CapReached live={live} raise={(budget) => actions.raise(budget)} /><Asks {...props} /></>;
+      return <><CapReached live={live} role={role} raise={(budget) => actions.raise(budget)} /><Asks {...props} /></>;
     default: return null;
   }
 }

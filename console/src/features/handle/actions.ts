@@ -142,8 +142,8 @@ export class Actions {
         this.preview.value = await this.live.preview();
         this.previewed = read;
       }
-    } catch {
-      this.refusal.value = { words: "The preview could not be read. Nothing was cancelled.", isCalm: false };
+    } catch (error) {
+      this.refusal.value = { words: `${(error as Error).message} Nothing was cancelled.`, isCalm: false };
     }
   }
 

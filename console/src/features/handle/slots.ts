@@ -28,8 +28,7 @@ export function slotsFor(view: View): [Slot, Slot, Slot] {
 
 const WATCHING = "your token can only watch";
 
-function may(view: View, verb: string): boolean { return view.allowed === null || view.allowed.has(verb); }
-function onlyWatches(view: View): boolean { return view.allowed !== null && view.allowed.size === 0 && view.status !== "halted"; }
+function onlyWatches(view: View): boolean { return view.allowed.size === 0 && view.status !== "halted"; }
 
 /** What became of a press so far, or of a command that is stored: in a slot that waits for it. */
 function asked(view: View, verb: string, label: string, shape: ShapeName): Slot {
@@ -75,7 +74,7 @@ function left(view: View): Slot {
     case "pausing": {
       const torn = view.still.find((call) => call.kind !== "model" && call.effect !== "irreversible" && !call.end);
       const waits = view.still.find((call) => call.effect === "irreversible") ?? view.still[0];
-      if (torn && may(view, "pause") && !view.isProtected) {
+      if (torn && view.allowed.has("pause") && !view.isProtected) {
         const undone = torn.effect === "reversible" ? "aborts and undoes it now; done again on resume" : "aborts it now; done again on resume";
         return slot("abort", "Don't wait", undone, "aborts it now", "pausing", "p");
       }
@@ -84,8 +83,6 @@ function left(view: View): Slot {
     case "paused":
       if (onlyWatches(view)) return idle("Resume", WATCHING, "watch only", "running");
       if (view.isCapped) return slot("raise", "Resume…", "after you raise the cap", "raise the cap", "running", "p", "go");
-      // Just paused, the last word on what is allowed is from before.
-      if (!may(view, "resume")) return idle("Resume", "asking what is allowed now", "asking", "running");
       {
         const kept = later(view, "resume", "Resume", "running", "p", "go");
         if (kept) return kept;
@@ -100,7 +97,7 @@ function left(view: View): Slot {
       if (view.mayLift) return slot("lift", "Lift halt", "goes back to where it was", "goes back", "running", "p", "go");
       return idle("Resume", "only an operator can lift this", "operator only", "running");
     case "failed":
-      if (view.canRetry && may(view, "resume")) return slot("retry", "Try again", "tries the failed step again", "the failed step", "running", "p");
+      if (view.allowed.has("resume")) return slot("retry", "Try again", "tries the failed step again", "the failed step", "running", "p");
       return idle("Pause", "it has ended", "it has ended", "paused");
     default: return idle("Pause", "it has ended", "it has ended", "paused");
   }
@@ -118,7 +115,7 @@ function middle(view: View): Slot {
       if (view.isUndoing) return idle("New turn", "after the undo", "after the undo", "redirect");
       if (view.isErased) return idle("New turn", "what was said was erased", "erased", "redirect");
       if (view.isDiscarded) return idle("New turn", "its progress was discarded", "discarded", "redirect");
-      if (!may(view, "redirect")) return idle("New turn", "its journal is damaged", "damaged", "redirect");
+      if (!view.allowed.has("redirect")) return idle("New turn", "its journal is damaged", "damaged", "redirect");
       return slot("turn", "New turn", view.status === "failed" ? `continues from step ${view.step} with a new instruction` : "continues from here with a new instruction", view.status === "failed" ? `from step ${view.step}` : "from here", "redirect", "r", "redirect");
     default: break;
   }
@@ -146,7 +143,7 @@ function right(view: View): Slot {
       return view.still.length
         ? slot("force", "Force", "no more time for it; its result may stay unknown", "result unknown", "cancelled", "c")
         : idle("Cancelling", "settling what was in flight", "settling", "cancelling");
-    case "halted": return may(view, "cancel") && view.allowed?.size ? cancel("shows a preview first; undoes what you choose", "preview first") : idle("Cancel", "only an operator, while halted", "operator only", "cancelled");
+    case "halted": return view.allowed.has("cancel") ? cancel("shows a preview first; undoes what you choose", "preview first") : idle("Cancel", "only an operator, while halted", "operator only", "cancelled");
     case "completed": case "cancelled": case "failed":
       if (view.isUndoing) return idle("Undoing", "newest first", "newest first", "undone");
       if (view.isErased) return idle("Undo…", "the data it needs was erased", "erased", "undone");

@@ -1,5 +1,6 @@
 /** What the handle shows, worked out from what is known: pure, so that each state can be tested. */
 
+import type { Verb } from "../../model/allowed";
 import type { OpenCall } from "../../model/calls";
 import { isStored, type PendingCommand, type Press } from "../../model/contact";
 import type { Run } from "../../model/run";
@@ -26,8 +27,8 @@ export interface View {
   tray: Tray;
   /** The composer was opened from the preview. */
   isInstead: boolean;
-  /** Verbs the server would take now; null while it has not said. */
-  allowed: ReadonlySet<string> | null;
+  /** Verbs the server would take now. */
+  allowed: ReadonlySet<Verb>;
   /** Calls that still run, tools before streams. */
   still: OpenCall[];
   step: number;
@@ -52,7 +53,6 @@ export interface View {
   mayLift: boolean;
   /** The kill switch that halted it stands: until it is lifted nothing in its scope goes on, whoever asks. */
   isSwitchOn: boolean;
-  canRetry: boolean;
   /** The gate was shut for the preview: leaving it lets the run go on. */
   isOwnHold: boolean;
   isUndoing: boolean;

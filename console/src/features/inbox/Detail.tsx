@@ -2,10 +2,11 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Client, failureWords, Refusal } from "../../api/client";
+import { type Client, Refusal } from "../../api/client";
 import { Live } from "../../api/live";
+import { type Told, toldOf } from "../../api/outbox";
 import type { Inbox, InboxAsk, Me } from "../../api/types";
-import { type Connection, pressWords } from "../../model/contact";
+import { pressWords } from "../../model/contact";
 import { isReview } from "../../model/interventions";
 import type { AskEntry } from "../../model/story";
 import { count, readable, shorten, timeOfDay, version, visible, who } from "../../ui/format";
@@ -16,7 +17,7 @@ import { AskTray } from "../handle/AskTray";
 import { mayAnswer, NEED_APPROVAL, placeOf, wanted } from "../handle/asking";
 import { CapReached } from "../handle/PauseTray";
 import { ReviewTray } from "../handle/ReviewTray";
-import { Lost, Refused, Rules, useLate } from "../States";
+import { Waiting } from "../States";
 import { dueAt, myName } from "./grouping";
 import { TimeLeft } from "./Queue";
 
@@ -33,7 +34,7 @@ interface Props {
 export function Detail({ client, me, ask, inbox, isGone, answered, look, next }: Props): JSX.Element {
   const live = useMemo(() => new Live(client, ask.session), [client, ask.session]);
   useEffect(() => { live.start(); return () => live.stop(); }, [live]);
-  const [refusal, refuse] = useState<{ words: string; isCalm: boolean } | null>(null);
+  const [refusal, refuse] = useState<Told | null>(null);
   const [isSent, setSent] = useState(false);
   useEffect(() => { refuse(null); setSent(false); }, [ask.session, ask.ask]);
   void live.rev.value;
@@ -47,15 +48,14 @@ export function Detail({ client, me, ask, inbox, isGone, answered, look, next }:
     setSent(true);
     live.answer(value, name).then(() => answered(`You answered “${shorten(readable(value), 60)}” to ${ask.agent}.`), (error: Error) => {
       setSent(false);
-      if (!(error instanceof Refusal)) { refuse({ words: "Not sent: there is no connection.", isCalm: false }); return; }
-      const isElsewhere = ["already_answered", "ask_not_found", "not_allowed"].includes(error.code) && !live.run.session?.asks.some((one) => one.id === ask.ask);
-      refuse({ words: isElsewhere || error.code === "already_answered" ? `Already done elsewhere: ${error.message}` : error.message, isCalm: isElsewhere || error.code === "already_answered" });
+      const isElsewhere = error instanceof Refusal && ["ask_not_found", "not_allowed"].includes(error.code) && !live.run.session?.asks.some((one) => one.id === ask.ask);
+      refuse(toldOf(error, isElsewhere));
       look();
     });
   };
   const raise = (budget: number): void => {
     refuse(null);
-    live.raise(budget).then(look, (error: Error) => refuse({ words: failureWords(error), isCalm: false }));
+    live.raise(budget).then(look, (error: Error) => refuse(toldOf(error)));
   };
   const connection = live.connection.value;
   const status = session?.status ?? ask.session_status;
@@ -71,11 +71,10 @@ export function Detail({ client, me, ask, inbox, isGone, answered, look, next }:
         <Owning client={client} me={me} ask={ask} isGone={isGone} look={look} />
       </div>
       {refusal && <p class={refusal.isCalm ? "sub" : "still"} role="status">{refusal.words}</p>}
-      {connection.state === "refused" && !session ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} id={ask.session} />
-        : !session || (!open && !end) ? <Reading connection={connection} words={live.records.length ? `Reading ${live.records.length.toLocaleString("en")} events…` : "Reading the session…"} />
+      {!session || (!open && !end) ? <Waiting connection={connection} id={ask.session} rows={3} words={live.records.length ? `Reading ${live.records.length.toLocaleString("en")} events…` : "Reading the session…"} />
         : !open || isSent ? <Over isSent={isSent} kept={live.outbox.kept.value.map((press) => pressWords(press, connection)).join(" ")} entry={end} me={me.name} next={next} hasNext={inbox.asks.length > 0} />
         : isReview(open.step) ? (
-          <><CapReached live={live} raise={raise} /><ReviewTray live={live} ask={open} isOnly mayAnswer={mayAnswer(me.role, open.reason, true)} answer={answer} cancel={() => go(href({ run: ask.session, open: "preview" }))} /></>
+          <><CapReached live={live} role={me.role} raise={raise} /><ReviewTray live={live} ask={open} isOnly mayAnswer={mayAnswer(me.role, open.reason, true)} answer={answer} cancel={() => go(href({ run: ask.session, open: "preview" }))} /></>
         ) : (
           <AskTray key={open.id} live={live} ask={open} isOnly takesFocus={false} isWhole mayAnswer={mayAnswer(me.role, open.reason, false)} answer={answer}>
             <a class="btn big" data-key="r" href={href({ run: ask.session, open: "redirect" })}>Redirect… <kbd aria-hidden="true">r</kbd></a>
@@ -86,12 +85,6 @@ export function Detail({ client, me, ask, inbox, isGone, answered, look, next }:
       <p class="dim hints"><kbd>j</kbd> <kbd>k</kbd> next, previous · <kbd>↵</kbd> open the run{open?.reason === NEED_APPROVAL && " · an approval covers exactly this call, these arguments and these versions, once"}</p>
     </article>
   );
-}
-
-function Reading({ connection, words }: { connection: Connection; words: string }): JSX.Element | null {
-  const isLate = useLate();
-  if (connection.state === "lost") return <Lost connection={connection} />;
-  return isLate ? <Rules words={words} rows={3} /> : null;
 }
 
 /** Somebody has answered, or nobody can any more. No error: it is done. */
@@ -165,7 +158,7 @@ function NameForm({ label, button, submit, close }: { label: string; button: str
 function useSending(look: () => void): { words: ComponentChildren; send: (sent: Promise<unknown>, done?: string) => void } {
   const [words, say] = useState("");
   const send = (sent: Promise<unknown>, done = ""): void => {
-    sent.then(() => { say(done); look(); }, (error: Error) => say(failureWords(error)));
+    sent.then(() => { say(done); look(); }, (error: Error) => say(error.message));
   };
   return { words, send };
 }

@@ -2,10 +2,11 @@
 
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { type Client, failureWords, Refusal } from "../../api/client";
+import { type Client, Refusal, Unreachable } from "../../api/client";
 import type { Me } from "../../api/types";
 import { count } from "../../ui/format";
-import { lookAgain, type Scope, type ScopeKind, type Switch, take } from "./switches";
+import { useOnce } from "../once";
+import { lookAgain, type Scope, type ScopeKind, stands, type Switch, take } from "./switches";
 
 const OPEN = 20_000;
 const GUARD = 500;
@@ -19,7 +20,10 @@ export function Cover({ client, me, agents, labels, close }: { client: Client; m
   const [reason, explain] = useState("");
   const [counted, count_] = useState<Counted | null>(null);
   const [problem, say] = useState("");
+  /** What came of the last press; the count goes on meanwhile. */
+  const [failure, fail] = useState("");
   const [isSent, sent] = useState(false);
+  const send = useOnce(client);
   const root = useRef<HTMLElement>(null);
   const opened = useRef(performance.now());
   const scope: Scope = { kind, value: kind === "all" ? "" : value.trim() };
@@ -34,6 +38,7 @@ export function Cover({ client, me, agents, labels, close }: { client: Client; m
   }, [kind, value, reason, isSent]);
   useEffect(() => {
     count_(null);
+    fail("");
     if (!isNamed) return;
     let isOver = false;
     let timer = 0;
@@ -42,7 +47,7 @@ export function Cover({ client, me, agents, labels, close }: { client: Client; m
         const found = await client.post<Counted>("/kill-switches/preview", { scope });
         if (!isOver) { count_(found); say(""); }
       } catch (error) {
-        if (!isOver) say(error instanceof Refusal ? error.message : `${failureWords(error as Error)} The count is not known.`);
+        if (!isOver) say(`${(error as Error).message}${error instanceof Refusal ? "" : " The count is not known."}`);
       }
       if (!isOver) timer = window.setTimeout(() => void look(), COUNT_EVERY);
     };
@@ -53,15 +58,17 @@ export function Cover({ client, me, agents, labels, close }: { client: Client; m
   const halt = async (): Promise<void> => {
     if (!isNamed || !reason.trim() || isSent || performance.now() - opened.current < GUARD) return;
     sent(true);
+    fail("");
     try {
-      take(await client.post<Switch>("/kill-switches", { scope, reason: reason.trim(), wait: 1 }));
-      lookAgain();
-      close();
+      const thrown = await send<Switch>("/kill-switches", { scope, reason: reason.trim(), wait: 1 });
+      take(thrown);
+      if (stands(thrown)) close();
+      else fail("It was on, and has been lifted since. Press again to halt again.");
     } catch (error) {
-      sent(false);
-      say(error instanceof Refusal ? error.message : "No answer: it is not known whether it is on. The list shows it if it is.");
-      lookAgain();
+      fail(`${(error as Error).message}${error instanceof Unreachable ? " It may be on: the list shows it if it is. Press again: it is not thrown twice." : ""}`);
     }
+    sent(false);
+    lookAgain();
   };
   const isReady = isNamed && reason.trim() !== "";
   return (
@@ -86,7 +93,7 @@ export function Cover({ client, me, agents, labels, close }: { client: Client; m
           </label>
         </div>
         <div class="row foot">
-          <span role="status">{problem ? <span class="still">{problem}</span> : !isNamed ? "Choose its scope." : counted ? counted.sentence : "Counting…"}</span>
+          <span role="status">{failure || problem ? <span class="still">{failure || problem}</span> : !isNamed ? "Choose its scope." : counted ? counted.sentence : "Counting…"}</span>
           <span class="end row">
             <button class="btn big" type="button" onClick={close}>Close the cover</button>
             <button class="btn big halt" type="submit" aria-disabled={!isReady || isSent || undefined}>{isSent ? "Halting…" : `Halt ${counted ? count(counted.count, "session") : "them"}`}{!isReady && <small> {isNamed ? "give a reason first" : "name its scope first"}</small>}</button>

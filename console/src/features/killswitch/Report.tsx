@@ -2,14 +2,15 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Client, Refusal } from "../../api/client";
+import { type Client, Unreachable } from "../../api/client";
 import type { Head, Me } from "../../api/types";
 import { useGivingBack } from "../../ui/focus";
 import { count, timeOfDay, visible, who } from "../../ui/format";
 import { Ticking } from "../../ui/Parts";
 import { href } from "../../ui/router";
 import { save } from "../../ui/save";
-import { isSettled, lookAgain, type Reached, type Released, scopeWords, stands, type Switch, take } from "./switches";
+import { useOnce } from "../once";
+import { isSettled, lookAgain, type Reached, type Released, scopeWords, stands, standsWords, type Switch, take } from "./switches";
 
 const STATES: [Reached["state"], string][] = [["still_running", "still running"], ["not_reachable", "not reachable"], ["stopped", "stopped"]];
 const FIGURES: [Reached["state"], string][] = [STATES[2]!, STATES[0]!, STATES[1]!];
@@ -17,6 +18,7 @@ const OFTEN = 1_000;
 
 export function Report({ client, one, me, heads }: { client: Client; one: Switch; me: Me; heads: ReadonlyMap<string, Head> | null }): JSX.Element | null {
   const [isLifting, lifting] = useState(false);
+  const send = useOnce(client);
   const opener = useGivingBack<HTMLElement>(isLifting, ":scope > .row .btn");
   const [why, explain] = useState("");
   const [problem, say] = useState("");
@@ -40,21 +42,23 @@ export function Report({ client, one, me, heads }: { client: Client; one: Switch
   if (!stands(one) && halted.length === 0 && released === null) return null;
   const attempt = async (work: () => Promise<unknown>): Promise<void> => {
     say("");
-    try { await work(); } catch (error) { say(error instanceof Refusal ? error.message : "No answer. Try again: nothing is done twice."); }
+    try { await work(); } catch (error) { say(`${(error as Error).message}${error instanceof Unreachable ? " Press again: it is not done twice." : ""}`); }
     lookAgain();
   };
   const lift = (): Promise<void> => attempt(async () => {
-    take({ report, ...(await client.post<Switch>(`/kill-switches/${encodeURIComponent(one.id)}/lift`, { why: why.trim() })) });
+    take(await send<Switch>(`/kill-switches/${encodeURIComponent(one.id)}/lift`, { why: why.trim() }));
     lifting(false);
   });
   const release = (): Promise<void> => attempt(async () => {
-    tell((await client.post<{ outcomes: Released[] }>(`/kill-switches/${encodeURIComponent(one.id)}/release`, {})).outcomes);
+    tell((await send<{ outcomes: Released[] }>(`/kill-switches/${encodeURIComponent(one.id)}/release`, {})).outcomes);
   });
   const failed = released?.filter((outcome) => !outcome.ok) ?? [];
   return (
     <section class="kill" ref={opener} data-lifted={!stands(one) || undefined} aria-label="Kill switch report">
-      <div class="row"><h2>{stands(one) ? "Kill switch is on" : "Kill switch was lifted"}: {scopeWords(one.scope)}</h2>
+      <div class="row"><h2>{standsWords(one)}: {scopeWords(one.scope)}</h2>
         <span class="sub">since {timeOfDay(one.at)} by {who(one.by, me.name)} · <bdi>“{visible(one.reason)}”</bdi>{one.lifted_at !== null && ` · lifted ${timeOfDay(one.lifted_at)} by ${who(one.lifted_by, me.name)}`}</span></div>
+      {stands(one) && !one.durable && <p class="still" role="alert">The store refused the write. It stands as long as this server runs, which stores it as soon as it can: do not stop the server.</p>}
+      {one.hint && <p class="still">{one.hint}</p>}
       <dl class="figures">
         {FIGURES.map(([state, word]) => (
           <div key={state}><dt>{word}</dt><dd class={state !== "stopped" && one.counts[state] > 0 ? "still" : ""}>{one.counts[state].toLocaleString("en")}<small>{said(state, report)}</small></dd></div>

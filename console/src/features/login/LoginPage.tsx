@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Client, Refusal } from "../../api/client";
+import { type Client, Refusal, Unreachable } from "../../api/client";
 import { keepPageKey, nameOf, pageKey } from "../../api/pageKey";
 import type { Problem } from "../../api/types";
 import { droppedWords } from "../../model/contact";
@@ -17,6 +17,9 @@ function taken(): string {
   if (found || location.search) history.replaceState(null, "", location.pathname);
   return found;
 }
+
+/** What did not reach the server, or met a busy store, may still be good. */
+const AGAIN = { link: " Open the link again: it may still be good.", typed: " Try again: what you entered may still be good." };
 
 interface Asked { now: string; then: string; credential: string; isLink: boolean }
 
@@ -38,7 +41,7 @@ export function LoginPage({ client, why }: { client: Client; why: Problem | null
       begin(false);
       const problem = error instanceof Refusal ? (error.problem as Problem & { now: string; then: string }) : null;
       ask(problem?.code === "identity_would_change" ? { now: problem.now, then: problem.then, credential, isLink } : null);
-      say(problem?.code === "identity_would_change" ? "" : (problem?.detail ?? "No connection to the server. Try again."));
+      say(problem?.code === "identity_would_change" ? "" : `${(error as Error).message}${error instanceof Unreachable ? AGAIN[isLink ? "link" : "typed"] : ""}`);
     }
   };
   useEffect(() => {

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Client, Refusal } from "../../api/client";
+import { type Client, Unreachable } from "../../api/client";
 import { keepPageKey } from "../../api/pageKey";
 import type { Me } from "../../api/types";
 import { fullTime } from "../../ui/format";
@@ -18,7 +18,7 @@ export function ThisBrowser({ client, me }: { client: Client; me: Me }): JSX.Ele
       keepPageKey(client.base, "");
       client.ended.value = { status: 401, code: "logged_out", title: "", detail: "" };
     } catch (error) {
-      say(error instanceof Refusal ? error.message : "Not logged out: there is no connection to the server. Press again.");
+      say(`${(error as Error).message}${error instanceof Unreachable ? " You may still be logged in: press again." : ""}`);
     }
   };
   return (

@@ -2,14 +2,15 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Client, Refusal } from "../../api/client";
+import type { Client } from "../../api/client";
 import type { Me } from "../../api/types";
 import { version as spelled } from "../../ui/format";
 import { useGivingBack } from "../../ui/focus";
 import { At } from "../../ui/Parts";
 import { address, go, href } from "../../ui/router";
 import { title } from "../attention";
-import { Refused, Rules, useLate } from "../States";
+import { useReading } from "../reading";
+import { Waiting } from "../States";
 import { Top } from "../Top";
 import { Calibrating } from "./Calibrating";
 import { Changes } from "./Changes";
@@ -32,22 +33,15 @@ interface Found { shown: Whole; newest: Summary; versions: Summary[]; policies: 
 
 export function PolicyPage({ client, me, name }: { client: Client; me: Me; name: string | null }): JSX.Element {
   const wanted = address.value.get("version");
-  const [found, keep] = useState<Found | null>(null);
-  const [problem, complain] = useState<{ code: string; detail: string } | null>(null);
   const [draft, write] = useState<string | null>(name === null ? FRESH : null);
   const [reason, suggest] = useState("");
   const [words, say] = useState("");
-  const [loads, again] = useState(0);
   const trial = useTrying<Trial>(client, "/policies/backtest");
+  const { found, connection, again } = useReading(() => (name === null ? Promise.resolve(null) : load(client, name, wanted)), [client, name, wanted]);
   const checked = useCheck(client, draft, name);
-  const isLate = useLate();
   const editing = useGivingBack<HTMLButtonElement>(draft !== null);
   useEffect(() => { title.value = name ?? "New policy"; }, [name]);
-  useEffect(() => {
-    if (name === null) return;
-    load(client, name, wanted).then((all) => { keep(all); trial.start({ policy: `${all.shown.name}@${all.shown.version}`, limit: FEW }); },
-      (error: Error) => complain(error instanceof Refusal ? { code: error.code, detail: error.message } : { code: "no_connection", detail: "" }));
-  }, [client, name, wanted, loads]);
+  useEffect(() => { if (found) trial.start({ policy: `${found.shown.name}@${found.shown.version}`, limit: FEW }); }, [found]);
   const mayDecide = me.role === "operate";
   const isOld = found !== null && found.shown.version !== found.newest.version;
   const looked = found?.proposals.find((one) => one.id === address.value.get("proposal"));
@@ -56,7 +50,7 @@ export function PolicyPage({ client, me, name }: { client: Client; me: Me; name:
   const saved = (one: Whole): void => {
     write(null);
     say(`${one.name} v${one.version} is saved. New sessions whose agent names it use it.`);
-    if (name !== null && bare(one.name) === bare(name)) again(loads + 1);
+    if (name !== null && bare(one.name) === bare(name)) again();
     else go(href({ policy: one.name }));
   };
   return (
@@ -69,11 +63,11 @@ export function PolicyPage({ client, me, name }: { client: Client; me: Me; name:
           <div class="end"><a class="btn small" href={href({ policies: "" })}>All policies</a>{found && draft === null && !isOld && <button class="btn small" type="button" ref={editing} onClick={() => edit(found.shown.yaml)}>Edit as YAML</button>}</div>
         </div>
         <p class="told" role="status">{words}</p>
-        {problem ? <Refused {...problem} /> : name !== null && !found ? isLate && <Rules words={`Reading policy ${name}…`} /> : (
+        {name !== null && !found ? <Waiting connection={connection} words={`Reading policy ${name}…`} /> : (
           <>
             {found?.shown.about && <p class="sub lead">{found.shown.about}</p>}
             {isOld && <div class="note"><span>This is an old version. <a href={href({ policy: found.shown.name })}>v{found.newest.version} is the newest.</a></span></div>}
-            {found && !isOld && <Proposals client={client} proposals={found.proposals} mayDecide={mayDecide} settled={(told) => { say(told); go(href({ policy: found.shown.name }), true); again(loads + 1); }} look={(one) => go(href({ policy: found.shown.name, proposal: one.id }), true)} />}
+            {found && !isOld && <Proposals client={client} proposals={found.proposals} mayDecide={mayDecide} settled={(told) => { say(told); go(href({ policy: found.shown.name }), true); again(); }} look={(one) => go(href({ policy: found.shown.name, proposal: one.id }), true)} />}
             {draft !== null && (
               <div class="two edits">
                 <section aria-labelledby="text"><h2 id="text">{name === null ? "Its text" : `The text of v${found!.newest.version + 1}`}</h2><Editor text={draft} write={write} mistakes={checked.mistakes} isChecking={checked.isChecking} label="The policy as YAML" /></section>

@@ -6,6 +6,7 @@ import type { Client } from "../../api/client";
 import { useGivingBack } from "../../ui/focus";
 import { version } from "../../ui/format";
 import { At } from "../../ui/Parts";
+import { useOnce } from "../once";
 import { Changes } from "./Changes";
 import type { Proposal } from "./types";
 
@@ -23,6 +24,7 @@ function One({ client, proposal, mayDecide, settled, look }: { client: Client; p
   const [wish, choose] = useState<"accept" | "refuse" | null>(null);
   const [why, write] = useState("");
   const [words, say] = useState("");
+  const post = useOnce(client);
   const choices = useGivingBack<HTMLElement>(wish !== null, ".row .solid");
   const whom = proposal.agent ? `agent ${proposal.agent}` : proposal.person ? `what ${proposal.person} is told` : "everybody";
   const leave = (): void => { choose(null); say(""); };
@@ -30,7 +32,7 @@ function One({ client, proposal, mayDecide, settled, look }: { client: Client; p
     event.preventDefault();
     if (!why.trim()) { say("Give a reason."); return; }
     say("Saving…");
-    client.post<Proposal>(`/proposals/${encodeURIComponent(proposal.id)}/${wish}`, { why }).then(
+    post<Proposal>(`/proposals/${encodeURIComponent(proposal.id)}/${wish}`, { why }).then(
       (done) => settled(done.kept_as ? `${version(done.kept_as)} is saved. ${usedOnce(done)}` : "Refused. The same is not proposed again."),
       (error: Error) => say(error.message),
     );

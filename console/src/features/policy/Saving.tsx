@@ -11,12 +11,13 @@ export function Saving({ client, me, text, checked, newest, mayDecide, reason, s
   const [why, write] = useState<string | null>(null);
   const [words, say] = useState("");
   const given = why ?? reason;
-  const { check, mistakes, isChecking } = checked;
+  const { check, mistakes, isChecking, trouble } = checked;
   const isOther = check !== null && check.name !== newest?.name;
   // What a tenant saves is its own: the host's of that name stays as it is.
   const isFirst = isOther || (Boolean(me.tenant) && newest !== null && !newest.name.includes("~"));
   const label = isOther ? `Save policy ${check.name}` : isFirst ? `Save ${newest!.name} as your own` : newest ? `Use v${newest.version + 1} for new sessions` : "Save the policy";
   const refusal = !mayDecide ? "Only an operator can save policies. You can test this text and copy it."
+    : trouble ? `The text cannot be checked now. ${trouble}`
     : mistakes.length ? "The text has mistakes: it cannot be saved."
     : isChecking || !check ? "The text is being checked."
     : !isOther && newest && !check.changes.length ? `It is the same as v${newest.version}: there is nothing to save.` : "";
@@ -36,7 +37,7 @@ export function Saving({ client, me, text, checked, newest, mayDecide, reason, s
       <div class="row">
         <button class="btn solid big" type="submit" aria-disabled={refusal !== ""}>{label}</button>
         <button class="btn big" type="button" onClick={leave}>Discard the text</button>
-        <span class="sub" role="status">{words || (refusal && !isChecking ? refusal : isFirst ? "A policy of its own: sessions whose agent names it use it." : "Sessions that run keep the version they began with.")}</span>
+        <span class="sub" role="status">{words || (refusal && (trouble || !isChecking) ? refusal : isFirst ? "A policy of its own: sessions whose agent names it use it." : "Sessions that run keep the version they began with.")}</span>
       </div>
     </form>
   );

@@ -23,7 +23,7 @@ export function useTrying<T>(client: Client, path: string): Trying<T> {
       (error: Error) => {
         if (mine.signal.aborted) return;
         tell(null);
-        complain({ code: error instanceof Refusal ? error.code : "no_connection", detail: error.message });
+        complain({ code: error instanceof Refusal ? error.code : "", detail: error.message });
       },
     );
   };

@@ -48,7 +48,7 @@ export function Course({ live, run, me, at, inspect, drift }: Props): JSX.Elemen
   const ticks = thinned(marks.filter((mark) => mark.what === "read" || mark.what === "effect"), x);
   const discs = marks.filter((mark) => DISCS[mark.what]).slice(-40);
   // The word goes beside what stands at the beginning, not below it.
-  const early = Math.max(-1, ...discs.map((mark) => x(mark.clock)).filter((at) => at < 10));
+  const early = [...discs.map((mark) => ({ at: x(mark.clock), room: 24 })), { at: end, room: 8 }].filter(({ at }) => at < 10);
   const isMeasured = drift !== null && drift.value !== null && drift.history.length > 0;
   const y = (distance: number): number => GOAL - (GOAL - FAR) * Math.min(1, distance);
   const track = isMeasured ? [...drift.history.map(([when, distance]) => `${x(Math.min(now, clockOf(live.run, when))).toFixed(2)},${y(distance).toFixed(1)}`), `${end.toFixed(2)},${y(drift.value!).toFixed(1)}`].join(" ") : "";
@@ -79,7 +79,7 @@ export function Course({ live, run, me, at, inspect, drift }: Props): JSX.Elemen
         {isMeasured ? <polyline class="flown" points={track} /> : <line class="flown" x1="0" x2={end} y1="72" y2="72" />}
       </svg>
       {ticks.map((mark) => <i key={mark.position} class={mark.what === "effect" ? "tick w" : "tick"} style={{ left: `${x(mark.clock)}%` }} />)}
-      <span class="lab goallab" style={early < 0 ? undefined : { left: `calc(${early}% + 24px)` }}>goal</span>
+      <span class="lab goallab" style={early.length ? { left: `max(${early.map(({ at, room }) => `${at}% + ${room}px`).join(", ")})` } : undefined}>goal</span>
       {isMeasured ? marksOf(drift).map((mark) => <span key={mark.stage} class="lab far limitlab" data-past={drift.past === mark.stage || undefined} style={{ top: `${y(mark.at)}%` }}>{doesAt(drift, mark).replace(/^(.+) at (.+)$/, "$2 $1")}</span>)
         : <span class="lab far measure" title={drift?.unseen ?? ""}>distance not measured</span>}
       {discs.map((mark, index) => {

@@ -2,7 +2,6 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { Refusal } from "../../api/client";
 import type { Live } from "../../api/live";
 import { timeOfDay } from "../../ui/format";
 import { go, href } from "../../ui/router";
@@ -20,7 +19,7 @@ export function Inspecting({ live, at, inspect, isForking }: Props): JSX.Element
       const made = await live.fork(at, paused);
       go(href({ run: made.id }));
     } catch (error) {
-      say(error instanceof Refusal ? error.message : "It could not be forked.");
+      say((error as Error).message);
     }
   };
   return (

@@ -9,6 +9,7 @@ import type { AskEntry, EndEntry, Entry, NoteEntry, SaidEntry, StepEntry, StopEn
 import { argumentsOf, capitalised, clock, count, duration, fullTime, readable, shorten, timeOfDay, visible, who } from "../../ui/format";
 import { EffectChip, Word } from "../../ui/Parts";
 import { RunClock } from "../RunClock";
+import { useTelling } from "../telling";
 import { href } from "../../ui/router";
 import { Shape } from "../../ui/Shape";
 import { wantedBy } from "../handle/asking";
@@ -158,7 +159,7 @@ function Result({ entry, live, suffix }: { entry: StepEntry; live: Live; suffix:
 
 function Blob({ live, digest, size }: { live: Live; digest: string; size: number }): JSX.Element {
   const [text, show] = useState<string | null>(null);
-  const load = (): void => { live.blob(digest).then((value) => show(readable(value)), () => show("It could not be read.")); };
+  const load = (): void => { live.blob(digest).then((value) => show(readable(value)), (error: Error) => show(error.message)); };
   if (text !== null) return <div class="result"><LongText text={text} mono /></div>;
   return <button class="plain tiny" type="button" onClick={load}>read {Math.ceil(size / 1024).toLocaleString("en")} kB</button>;
 }
@@ -173,11 +174,16 @@ function Said({ entry, live, me }: { entry: SaidEntry; live: Live; me: string })
   return (
     <div class="said">
       <div class="who"><Shape name="redirect" /><span>{capitalised(name)} {says}</span><span class="dim">{seen}{entry.edited && " · edited"}</span>
-        {isOpen && !entry.withdrawn && <button class="plain tiny" type="button" onClick={() => void live.withdraw(entry.id).catch(() => undefined)}>withdraw</button>}
+        {isOpen && !entry.withdrawn && <Withdraw live={live} message={entry.id} />}
       </div>
       {entry.withdrawn ? <del class="q">{visible(entry.text)}</del> : <q>{visible(entry.text)}</q>}
     </div>
   );
+}
+
+function Withdraw({ live, message }: { live: Live; message: string }): JSX.Element {
+  const { words, tell } = useTelling();
+  return <><button class="plain tiny" type="button" onClick={() => tell(live.withdraw(message))}>withdraw</button>{words && <span class="still" role="status">{words}</span>}</>;
 }
 
 function Asked({ entry, me }: { entry: AskEntry; me: string }): JSX.Element {

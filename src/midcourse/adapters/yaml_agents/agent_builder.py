@@ -147,7 +147,7 @@ def _made_set(
         page.refuse(place, "a set of tools declares itself; only 'use', 'with' and 'requires_approval' go together.")
     try:
         made = maker(**(said.given or {}))
-    except Exception as error:  # the maker is not ours
+    except (Exception, SystemExit) as error:  # the maker is not ours
         words = error.message if isinstance(error, InvalidInput) else f"{type(error).__name__}: {error}"
         raise InvalidInput(page.sentence((*place, "with"), words), field="with", path=str(page.path)) from error
     parts = cast("Mapping[str, object]", getattr(made, "__dict__", {}))

@@ -23,7 +23,7 @@ def imported(page: YamlPage, place: tuple[str | int, ...], path: str) -> Any:
         sys.path.append(str(folder))
     try:
         found: Any = import_module(module)
-    except Exception as error:  # importing runs code that is not ours
+    except (Exception, SystemExit) as error:  # importing runs code that is not ours
         raise InvalidInput(
             page.sentence(place, f"'{module}' cannot be imported: {type(error).__name__}: {error}."),
             field="use",

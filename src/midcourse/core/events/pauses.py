@@ -25,6 +25,8 @@ class PauseRequested(Event, tag="session.pause_requested@1"):
     """When it was put into the inbox; for a policy, when it decided."""
     budget: float | None = None
     """Dollars that the session's budget must be before this pause can be lifted."""
+    wants: float | None = None
+    """Dollars that a child would have spent in all with a call that its parent cannot pay, as far as it knows."""
 
 
 class PauseRenewed(Event, tag="session.pause_renewed@1"):
