@@ -162,5 +162,5 @@ class Joint:
 
 
 def _ends_a_unit(text: str) -> bool:
-    """Whether a line or a sentence ends with the text."""
+    """Return whether a line or a sentence ends with the text."""
     return _UNIT_END_LAST.search(text) is not None

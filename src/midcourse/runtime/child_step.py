@@ -78,7 +78,7 @@ class ChildStep:
         return child.finishing is not None and child.finishing.stop == "pause" and child.finishing.by == by
 
     def _affords(self, child: Session) -> bool:
-        """Whether there is enough left for what the child wants, if it waits for that."""
+        """Return whether there is enough left for what the child wants, if it waits for that."""
         held = child.pause.of(parent_name(self._journal.session.id)) if child.pause is not None else None
         return held is None or held.wants is None or self._session_budget.affords_child(child.id, held.wants)
 

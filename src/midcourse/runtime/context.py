@@ -51,7 +51,7 @@ class SessionTree(Protocol):
         ...
 
     def lets_priced_end(self, child: Session, command: AnyCommand) -> bool:
-        """Whether a command to a child passes on its parent's pause for the price of a call alone."""
+        """Return whether a command to a child passes on its parent's pause for the price of a call alone."""
         ...
 
     def look_up_here(self, session_id: SessionId) -> Session | None:

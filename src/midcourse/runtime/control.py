@@ -470,7 +470,7 @@ class Control:
         return driver is None or driver.session_budget.affords(price)
 
     def lets_priced_end(self, child: Session, command: AnyCommand) -> bool:
-        """Whether a command to a child passes on its parent's pause for the price of a call alone."""
+        """Return whether a command to a child passes on its parent's pause for the price of a call alone."""
         if not isinstance(command, cmd.Pause) or child.parent is None or command.by != parent_name(child.parent):
             return False
         above = self.worker.driver(child.parent)

@@ -54,14 +54,14 @@ class Gate:
 
     @property
     def lets_priced_end(self) -> bool:
-        """Whether the session pauses for the price of a call alone: what was priced before that call ends normally."""
+        """True if the session pauses for the price of a call alone: what was priced before that call ends normally."""
         session = self._journal.session
         stands = session.pause is not None and session.pause.id == self.too_dear
         return stands and session.status is Status.PAUSING
 
     @property
     def lets_journaled_begin(self) -> bool:
-        """Whether a call whose start is durable may begin now. Look, and pass, as for ``is_open``."""
+        """True if a call whose start is durable may begin now. Look, and pass, as for ``is_open``."""
         return self.is_open or (self.lets_priced_end and not self.interrupted and not self._is_shut)
 
     @property
@@ -74,7 +74,7 @@ class Gate:
 
     @property
     def _is_shut(self) -> bool:
-        """Whether something shuts it that the status does not tell."""
+        """True if something shuts it that the status does not tell."""
         journal = self._journal
         return bool(
             self.stops_on_the_way

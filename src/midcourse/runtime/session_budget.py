@@ -110,7 +110,7 @@ class SessionBudget:
                 self.count_child(child, await self._tree.cost(child))
 
     def affords_child(self, child: SessionId, wants: float) -> bool:
-        """Whether a child may have spent so much in all. If not, the session is being paused for it."""
+        """Return whether a child may have spent so much in all. If not, the session is being paused for it."""
         return self.affords(max(0.0, wants - self._children[child]))
 
     def count_child(self, child: SessionId, dollars: float) -> None:

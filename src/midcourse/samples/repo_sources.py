@@ -122,7 +122,7 @@ class Session:
 
 
 def is_valid(session: Session, now: float) -> bool:
-    """Whether it has not expired."""
+    """Return whether it has not expired."""
     return session.expires_at < now
 ''',
     "src/auth/tokens.py": '''"""Tokens of sessions."""
