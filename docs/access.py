@@ -45,7 +45,8 @@ BEYOND: Final = (
     "the token that made the code. The login page also takes a token, pasted. If the browser is logged in "
     "with another identity, the page asks before it switches. A session that has ended asks nothing.",
     "A browser session has two secrets, and takes both. The cookie is `midcourse_PORT` (behind TLS "
-    "`__Host-midcourse_PORT`): HttpOnly, SameSite=Strict, and Secure behind TLS. Browsers send a host's cookies to "
+    "`__Host-midcourse_PORT`; below a root path, such as `/agents`, with `_agents` at its end): HttpOnly, "
+    "SameSite=Strict, and Secure behind TLS. Its path is `/`. Browsers send a host's cookies to "
     "every port of the host, so another program there may see it. The page key is in the console's `localStorage`, "
     "which no other port can read; the page sends it in the header `Midcourse-Page`. The store keeps hashes of both, "
     "and at which address they are valid.",

@@ -1,12 +1,25 @@
-/** What a request tells of the server's clock. */
+/** What a request tells of the server's clock, and how a list is read. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { aheadBy } from "../src/api/client";
+import { aheadBy, Client } from "../src/api/client";
 
 test("an answer that took long says nothing of the clocks, and one from another time does", () => {
   const begun = 100_000;
   for (const said of [begun - 1_000, begun, begun + 12_000]) assert.equal(aheadBy(said, begun, begun + 12_000), 0);
   assert.equal(aheadBy(begun - 60_000, begun, begun + 12_000), -60);
   assert.equal(aheadBy(begun + 72_000, begun, begun + 12_000), 60);
+});
+
+test("a list is read page by page until there is no next", async () => {
+  const asked: string[] = [];
+  globalThis.location = { origin: "http://elsewhere" } as Location;
+  Object.defineProperty(globalThis, "navigator", { value: { onLine: true }, configurable: true }); // Node 20 has none
+  globalThis.fetch = ((url: string) => {
+    asked.push(url.slice("http://server".length));
+    const next = asked.length < 3 ? `c${asked.length}` : null;
+    return Promise.resolve(new Response(JSON.stringify({ things: [asked.length], next })));
+  }) as typeof fetch;
+  assert.deepEqual(await new Client("http://server", "token").all<number>("/things?state=open", "things"), [1, 2, 3]);
+  assert.deepEqual(asked, ["/things?state=open&limit=1000", "/things?state=open&limit=1000&cursor=c1", "/things?state=open&limit=1000&cursor=c2"]);
 });

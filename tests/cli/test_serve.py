@@ -34,6 +34,22 @@ async def ticker(run: midcourse.Run) -> str:
     return "done"
 """
 
+EDITOR = """
+from pathlib import Path
+import midcourse
+from midcourse.tools import file
+
+@midcourse.tool(effect="read", observes=file("path"))
+def read(path: str) -> str:
+    return Path(path).read_text()
+
+@midcourse.agent
+async def editor(run: midcourse.Run) -> list[str]:
+    await run.step("read", read, "draft.txt")
+    await run.ask("Publish it?")
+    return [await run.step("read again", read, "draft.txt", key=change.now) for change in run.changes]
+"""
+
 
 @pytest.fixture
 def agents(tmp_path: Path) -> Path:
@@ -328,3 +344,17 @@ def test_a_server_of_another_store_names_it_in_the_command_for_a_link(tmp_path: 
     with served(tmp_path, "--store", store) as server:
         assert f"midcourse browser link --store {store}" in server.said
         assert entered(server, midcourse(tmp_path, "browser", "link", "--store", store).stdout.strip()) == "local"
+
+
+def test_a_warm_session_checks_the_world_after_as_short_a_rest_as_the_server_was_told(
+    tmp_path: Path, agents: Path
+) -> None:
+    (agents / "editors.py").write_text(EDITOR, encoding="utf-8")
+    (tmp_path / "draft.txt").write_text("a first draft", encoding="utf-8")
+    with served(tmp_path, "--agents", "agents", "--world-after", "0s") as server, client(server) as api:
+        api.post("/sessions", json={"agent": "editor", "session_id": "sess_draft"})
+        until(lambda: api.get("/sessions/sess_draft").json()["status"] == "waiting", "it does not ask")
+        (tmp_path / "draft.txt").write_text("another draft", encoding="utf-8")
+        api.post("/sessions/sess_draft/answer", json={"value": "yes"})
+        found = api.get("/sessions/sess_draft/result", params={"wait": 60}).json()
+        assert found["result"] == ["another draft"]

@@ -117,7 +117,7 @@ def test_what_a_force_comes_to_is_shown_first_with_what_may_happen_a_second_time
     ends = midcourse("cancel", "sess_order", "--force", "--preview").out
     assert "With midcourse cancel sess_order --force …\nits work is discarded. No new session starts." in ends
     assert "a second time" not in ends
-    assert midcourse("cancel", "sess_order", "--restart").code == 2
+    assert "restart goes with force" in midcourse("cancel", "sess_order", "--restart").err
     forced = midcourse("cancel", "sess_order", "--force", "--restart", "--preview").out
     assert "With midcourse cancel sess_order --force --restart …\nits work is discarded, and a new session" in forced
     told = forced[forced.index("--undo all") : forced.index("--undo none")]

@@ -70,7 +70,7 @@ async def test_a_webhook_is_added_tried_and_removed(tmp_path: Path) -> None:
         assert [one.id for one in await mc.webhooks.deliveries(made.id)] == [tried.id]
         assert [(one.id, one.given_up) for one in await mc.webhooks.list()] == [(made.id, 1)]
         await mc.webhooks.remove(made.id)
-        assert await mc.webhooks.list() == ()
+        assert list(await mc.webhooks.list()) == []
         with pytest.raises(InvalidInput, match="There is no webhook"):
             await mc.webhooks.deliveries(made.id)
         with pytest.raises(InvalidInput, match="The kinds are"):

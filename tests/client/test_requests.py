@@ -226,10 +226,10 @@ async def test_more_sessions_than_a_page_are_listed_page_by_page() -> None:
     ]
 
     def page(asked: Asked) -> bytes:
-        first = int(asked.query["cursor"][0].removeprefix("s")) + 1 if "cursor" in asked.query else 0
-        limit = int(asked.query["limit"][0])
-        shown = heads[first : first + limit]
-        return said({"sessions": shown, "next": shown[-1]["id"] if len(shown) == limit else None})
+        first = int(asked.query["before"][0].removeprefix("s")) + 1 if "before" in asked.query else 0
+        first = int(asked.query["cursor"][0].removeprefix("from-")) if "cursor" in asked.query else first
+        last = first + min(200, int(asked.query["limit"][0]))
+        return said({"sessions": heads[first:last], "next": f"from-{last}" if last < len(heads) else None})
 
     async with scripted(page) as server, midcourse.connect(server.url) as remote:
         assert [head.id for head in await remote.list(limit=450)] == [f"s{number}" for number in range(450)]

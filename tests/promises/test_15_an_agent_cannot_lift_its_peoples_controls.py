@@ -1,9 +1,9 @@
 """Promise 15: an agent cannot lift its people's controls. Neither its code, nor its tools, nor its token can."""
 
+import ast
 import asyncio
-import contextlib
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import midcourse
+from midcourse.analysis.reports import review
 from midcourse.core import commands as cmd
 from midcourse.core.agent_rights import RIGHTS
 from midcourse.core.codec import Value, encode, inline
@@ -20,10 +21,15 @@ from midcourse.core.session import Session
 from midcourse.core.terms import Terms
 from midcourse.errors import MidcourseError, Refused
 from midcourse.handle import Midcourse, SessionHandle
-from midcourse.ports.sender import AGENT_HEADER
+from midcourse.people.outbox import Outbox
+from midcourse.people.webhooks import Webhook
+from midcourse.policy import versions
+from midcourse.policy.profiles import STANDARD
+from midcourse.ports.sender import AGENT_HEADER, agent_here
+from midcourse.server.tokens import TokenStore
 from midcourse.tools.shell import shell_in
 from tests.promises.a_tool import in_a_process
-from tests.promises.harness import Place, resumable, until_status, until_true
+from tests.promises.harness import Place, resumable, silence, until_status, until_true
 from tests.properties.test_agents import controls, kept
 from tests.server.live_server import TOKEN
 from tests.server.stream_reader import Latch, served
@@ -286,7 +292,8 @@ async def _say(host: httpx2.AsyncClient, server: Any, session: str, said: str) -
             await store.put(SessionId(session), stop.id, cmd.encode_command(stop), 1.0)
             await until_shown(host, session, "paused")
         case "a halt":
-            switch = {"scope": {"kind": "agent", "value": "asker"}, "reason": "stop it"}
+            agent = (await host.get(f"/sessions/{session}")).json()["agent"]
+            switch = {"scope": {"kind": "agent", "value": agent}, "reason": "stop it"}
             assert (await host.post("/kill-switches", json=switch)).status_code == 201
             await until_shown(host, session, "halted")
         case "a queued message":
@@ -304,60 +311,75 @@ async def _token(host: httpx2.AsyncClient, name: str, session: str | None = None
     return str(made.json()["token"])
 
 
-@contextlib.asynccontextmanager
-async def _credentials(host: httpx2.AsyncClient, session: str) -> AsyncGenerator[dict[str, dict[str, str]]]:
+async def _family(host: httpx2.AsyncClient, whose: str) -> tuple[str, str]:
+    """The session that the controls stand over, and the one whose agent tries to lift them."""
+
+    async def began(agent: str) -> str:
+        return str((await host.post("/sessions", json={"agent": agent, "goal": "report"})).json()["id"])
+
+    if whose in ("its own", "a stranger's"):
+        session = await began("asker")
+        await until_shown(host, session, "waiting")
+        return session, session if whose == "its own" else await began("asker")
+    parent = await began("parent")
+    while not (asks := (await host.get(f"/sessions/{parent}")).json()["child_asks"]):
+        await asyncio.sleep(0.005)
+    child = str(asks[0]["child"])
+    return (child, parent) if whose == "its parent's" else (parent, child)
+
+
+async def _credentials(host: httpx2.AsyncClient, agent: str) -> dict[str, dict[str, str]]:
     """Everything that an agent can hold: its token, whatever role was asked for; people's tokens, in its own code."""
     headers: dict[str, dict[str, str]] = {}
     for role in ("watch", "steer", "approve", "operate"):
-        for kind, own in (("token", session), ("code", None)):
+        for kind, own in (("token", agent), ("code", None)):
             token = await _token(host, f"{kind}-{role}", own, role)
-            said = {} if own else {AGENT_HEADER: session}
+            said = {} if own else {AGENT_HEADER: agent}
             headers[f"{kind} {role}"] = {"Authorization": f"Bearer {token}", **said}
-    yield headers
+    return headers
 
 
 @pytest.mark.parametrize("said", SAID)
-async def test_no_credential_of_it_lifts_a_control_over_http(place: Place, said: str) -> None:
+@pytest.mark.parametrize("whose", ["its own", "its parent's", "its child's", "a stranger's"])
+async def test_no_credential_of_it_lifts_a_control_over_http(place: Place, said: str, whose: str) -> None:
     """Every address that sends a command, or gets round one × everything that an agent can hold."""
     assert REQUESTS.keys() == RIGHTS.keys()
-    with served(place, ASKER) as server:
+    with served(place, PARENT, ASKER) as server:
         async with server.client() as host, httpx2.AsyncClient(base_url=f"{server.url}/api/v1", timeout=30) as anybody:
-            session = (await host.post("/sessions", json={"agent": "asker", "goal": "report"})).json()["id"]
-            await until_shown(host, session, "waiting")
+            session, agent = await _family(host, whose)
             await _say(host, server, session, said)
-            by = cmd.agent_name(session)
-
-            async def state() -> Session:
-                found = await host.get(f"/sessions/{session}/inspect")
-                assert found.status_code == 200
-                assert server.server.control is not None
-                return await server.server.control.session(SessionId(session))
-
-            async with _credentials(host, session) as credentials:
-                tokens = len((await host.get("/tokens")).json()["tokens"])
-                for kind in (*KINDS, None):
-                    for name, headers in credentials.items():
-                        before = await state()
-                        for method, path, body in (BESIDE if kind is None else REQUESTS[kind])(before):
-                            async with anybody.stream(method, path, json=body, headers=headers) as response:
-                                granted = response.status_code < 400
-                            after = await state()
-                            was, now = (controls(one, by, cancels=False) for one in (before, after))
-                            assert kept(was, now), (name, path, response.status_code)
-                            is_listed = kind is not None and RIGHTS[kind].itself and f"/sessions/{session}" in path
-                            is_chat = path == "/chat" and kind is cmd.Message and "session_id" in body
-                            assert not granted or is_listed or is_chat, (name, path)
-                sessions = (await host.get("/sessions")).json()["sessions"]
-                assert [one["id"] for one in sessions] == [session]
-                assert len((await host.get("/tokens")).json()["tokens"]) == tokens
+            by = cmd.agent_name(agent)
+            control = server.server.control
+            assert control is not None
+            credentials = await _credentials(host, agent)
+            tokens = (await host.get("/tokens")).json()["tokens"]
+            sessions = {one["id"] for one in (await host.get("/sessions")).json()["sessions"]}
+            for kind in (*KINDS, None):
+                right = RIGHTS.get(kind) if kind is not None else None
+                may = right is not None and {"its own": right.itself, "its parent's": right.child}.get(whose, False)
+                for name, headers in credentials.items():
+                    before = await control.session(SessionId(session))
+                    for method, path, body in (BESIDE if kind is None else REQUESTS[kind])(before):
+                        async with anybody.stream(method, path, json=body, headers=headers) as response:
+                            granted = response.status_code < 400
+                        after = await control.session(SessionId(session))
+                        was, now = (controls(one, by, cancels=False) for one in (before, after))
+                        assert kept(was, now), (name, path, response.status_code)
+                        is_chat = path == "/chat" and kind is cmd.Message and "session_id" in body
+                        assert not granted or (may and (is_chat or f"/sessions/{session}" in path)), (name, path)
+            assert {one["id"] for one in (await host.get("/sessions")).json()["sessions"]} == sessions
+            assert (await host.get("/tokens")).json()["tokens"] == tokens
 
 
 # ---- its own code
 
 
-async def _every_verb(mc: Any, session: Any, told: dict[str, str]) -> None:
-    """Whatever the handles offer that would lift a person's control, or get round it."""
-    shown = await session.state()
+async def _every_verb(mc: Any, session: Any, told: dict[str, MidcourseError | None]) -> None:
+    """Whatever the handles and their parts offer that would lift a person's control, or get round it."""
+    shown, store = await session.state(), _control(mc).worker.store
+    tokens, outbox = TokenStore(store, _control(mc).worker.clock, local=TOKEN), Outbox(store)
+    hook = Webhook(id="wh_1", tenant=None, url="https://example.org/", kinds=("*",), by="ann", added_at=1.0)
+    named = replace(STANDARD, name="mine", version=0)
     tries: dict[str, Callable[[], Awaitable[object]]] = {
         "resume": lambda: session.resume(by="ann"),
         "redirect": lambda: session.redirect("go on", level="goal", resume=True, by="ann"),
@@ -376,6 +398,15 @@ async def _every_verb(mc: Any, session: Any, told: dict[str, str]) -> None:
         "start": lambda: mc.start("asker", "the same", by="ann"),
         "bulk": lambda: mc.bulk("resume", [session.id], by="ann"),
         "kill switch": lambda: mc.kill_switch.throw(midcourse.Scope("all"), "mine", by="ann"),
+        "lift switch": lambda: mc.kill_switch.lift("ks_1", "mine", by="ann"),
+        "release": lambda: mc.kill_switch.release("ks_1", by="ann"),
+        "save a policy": lambda: versions.save(store, named, by="ann", why="mine", now=1.0),
+        "accept": lambda: review.accept(store, "prop_1", by="ann", why="mine", now=1.0),
+        "refuse": lambda: review.refuse(store, "prop_1", by="ann", why="mine", now=1.0),
+        "add webhook": lambda: outbox.add(hook),
+        "remove webhook": lambda: outbox.remove(hook, by="ann", now=1.0),
+        "add token": lambda: tokens.add("mine", "operate"),
+        "revoke token": lambda: tokens.revoke("ann"),
         "own": lambda: mc.own(session.id, "ask_1", "bob", by="ann"),
         "hand over": lambda: mc.hand_over("bob", by="ann"),
         "reviewed": lambda: mc.reviewed(session.id, "report.md", by="ann"),
@@ -386,15 +417,26 @@ async def _every_verb(mc: Any, session: Any, told: dict[str, str]) -> None:
         try:
             await attempt()
         except MidcourseError as error:
-            told[name] = error.code
+            told[name] = error
         else:
-            told[name] = "granted"
+            told[name] = None
+
+
+def _guarded() -> set[str]:
+    """What the source keeps from agents that is no command: the words of every ``check_people_send``."""
+    found: set[str] = set()
+    for path in Path(midcourse.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "check_people_send":
+                words = node.args[1]
+                found.add(words.value if isinstance(words, ast.Constant) else "a proposal")  # type: ignore[arg-type]
+    return found
 
 
 @pytest.mark.parametrize("where", ["agent", "async tool", "thread", "another opening"])
 async def test_its_own_code_is_the_agents_whatever_handle_it_has(place: Place, where: str) -> None:
     """The handle that the program has, or another opening of the store, with whatever name in ``by``."""
-    said, entered, told = Latch(), Latch(), dict[str, str]()
+    said, entered, tried, told = Latch(), Latch(), Latch(), dict[str, MidcourseError | None]()
     program: dict[str, Any] = {}
 
     async def attempt() -> str:
@@ -405,6 +447,7 @@ async def test_its_own_code_is_the_agents_whatever_handle_it_has(place: Place, w
         else:
             async with place.open(drive=False) as other:
                 await _every_verb(other, await other.get(program["session"].id), told)
+        tried.set()
         return "tried"
 
     def in_a_thread() -> str:
@@ -423,14 +466,77 @@ async def test_its_own_code_is_the_agents_whatever_handle_it_has(place: Place, w
         await session.redirect("in French", by="ann")
         before = await session.state()
         said.set()
-        while len(told) < 22:
-            await asyncio.sleep(0.005)
+        await tried.wait()
         after = await session.state()
-        assert "granted" not in told.values(), told
-        assert set(told.values()) <= DENIED | {"not_allowed"}, told
+        assert {error and error.code for error in told.values()} <= DENIED | {"not_allowed"}, told
+        words = " ".join(error.message for error in told.values() if error)
+        assert [one for one in _guarded() if one not in words] == [], "what is kept from agents is tried"
         by = cmd.agent_name(session.id)
         assert kept(controls(before, by, cancels=False), controls(after, by, cancels=False))
         assert [head.id for head in await mc.list()] == [session.id]
+
+
+SEEN: Final[dict[str, SessionId | None]] = {}
+"""Which agent's code each of a tool's own functions was, by what it is."""
+
+
+def _let_go() -> None:
+    SEEN["release"] = agent_here()
+
+
+async def _let_go_later() -> None:
+    SEEN["release on the loop"] = agent_here()
+
+
+async def test_what_rolls_back_looks_and_lets_go_for_it_is_the_agents_too(place: Place) -> None:
+    """Undos, probes and releases, on the loop and in threads: also after another process has taken the session."""
+    SEEN.clear()
+    begun, never = Latch(), asyncio.Event()
+
+    def undo(_arguments: object, _result: object, _key: str) -> None:
+        SEEN["undo"] = agent_here()
+
+    async def undo_later(_arguments: object, _result: object, _key: str) -> None:
+        SEEN["undo on the loop"] = agent_here()
+
+    def probe(_arguments: object, _key: str) -> bool:
+        SEEN["probe"] = agent_here()
+        return True
+
+    @midcourse.tool(effect="write", undo=undo)
+    async def first() -> None:
+        pass
+
+    @midcourse.tool(effect="write", undo=undo_later)
+    async def second() -> None:
+        pass
+
+    @midcourse.tool(effect="write", probe=probe, settle=0)
+    async def last() -> None:
+        begun.set()
+        await never.wait()
+
+    async def works(run: midcourse.Run) -> None:
+        await run.hold("lock", _let_go)
+        await run.hold("draft", _let_go_later)
+        await run.step("first", first)
+        await run.step("second", second)
+        await run.step("last", last)
+
+    agent = resumable(works)
+    async with place.open(agent, store=(store := await place.store())) as mc:
+        session: SessionHandle[Any] = await mc.start(agent)
+        await begun.wait()
+        silence(mc, session.id)
+        store.abandon()  # as if its process had been killed: the last call is lost
+        async with place.open(drive=False) as other:
+            await (await other.get(session.id)).cancel(undo="all", grace=0)
+        async with place.open(agent) as third:
+            await until_status(await third.get(session.id), "cancelled")
+
+    names = {"undo", "undo on the loop", "probe", "release", "release on the loop"}
+    assert dict.fromkeys(names, session.id) == SEEN
+    assert agent_here() is None, "people cancelled it, and are people still"
 
 
 async def test_what_its_tools_start_is_the_agents_too(tmp_path: Path) -> None:

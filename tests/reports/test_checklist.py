@@ -156,6 +156,13 @@ def test_drift_needs_an_encoder_and_a_scale_unless_the_policy_has_no_threshold_f
     assert "drift-encoder" not in items(grounds=replace(GROUNDS, policy=without))
 
 
+def test_drift_from_the_hypothesis_alone_needs_an_encoder_and_a_scale_too() -> None:
+    rule = DriftRule(warn=None, intervene=None, alignment=0.6)
+    policy = replace(STANDARD, signals=replace(STANDARD.signals, scope_drift=rule))
+    found = items(grounds=replace(GROUNDS, policy=policy, encoder=None, domains=frozenset()))
+    assert (found["drift-encoder"].answer, found["drift-calibrated"].answer) == ("does not", "unknown")
+
+
 def test_task_classes_must_be_declared_and_fit() -> None:
     found = items(of(*recorded_fleet()))
     assert (found["classes-declared"].answer, found["classes-declared"].number) == ("holds", "19 of 19 sessions")

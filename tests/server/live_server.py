@@ -16,6 +16,7 @@ import uvicorn
 import midcourse
 from midcourse.server import CallerLimits, Server
 from midcourse.server.http_protocol import PatientProtocol
+from tests.server.documented import Documented
 
 _TLS = ssl.create_default_context()  # made once: each takes a while, and none is used
 TOKEN = "mct_a-token-for-the-tests-of-the-server-0000000"
@@ -63,7 +64,8 @@ def serving(
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     port = listening.getsockname()[1]
-    config = uvicorn.Config(made.app, http=PatientProtocol, log_level="warning", timeout_graceful_shutdown=2)
+    documented = Documented(made.app)
+    config = uvicorn.Config(documented, http=PatientProtocol, log_level="warning", timeout_graceful_shutdown=2)
     if certificate is not None:
         config.ssl_certfile, config.ssl_keyfile = certificate
     running = uvicorn.Server(config)
@@ -79,3 +81,4 @@ def serving(
         thread.join(20)
         listening.close()
         assert not thread.is_alive(), "the server did not end"
+    assert not documented.undocumented, f"The document does not tell of: {sorted(documented.undocumented)}"

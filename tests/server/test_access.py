@@ -116,6 +116,8 @@ CREDENTIALS: Final = (
     *(Credential(f"only-{role}", role, "acme", only=True) for role in LADDER),
     *(Credential(f"code-{role}", role, "acme", says_agent=True) for role in LADDER),
     *(Credential(f"page-{role}", role, "acme", page=True) for role in LADDER),
+    *(Credential(f"only-page-{role}", role, "acme", only=True, page=True) for role in ("watch", "operate")),
+    *(Credential(f"{tenant or 'host'}-page", "operate", tenant, page=True) for tenant in (None, "beta")),
     Credential("agent", tenant="acme", agent=True),
 )
 TARGETS: Final = ("own", "child", "other", "beta")

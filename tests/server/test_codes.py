@@ -35,6 +35,7 @@ ADDRESS = {
 }
 HERE = "server/test_codes.py"
 ELSEWHERE = {
+    "invalid_cursor": "server/test_list_pages.py",
     "unauthorized": "server/test_auth.py",
     "identity_would_change": "server/test_auth.py",
     "forbidden": "server/test_document.py",
@@ -256,8 +257,9 @@ def _nonsense(operation: str) -> Provoked:
     def provoke(world: World) -> httpx2.Response:
         if "requestBody" in OPERATIONS[operation]:
             return world.ask(operation, {"nonsense": 1}, session_id=world.people.make("paused"))
-        given = [one["name"] for one in OPERATIONS[operation]["parameters"]]
+        given = [one["name"] for one in OPERATIONS[operation].get("parameters", ())]
         method, path = ADDRESS[operation]
+        unheard = {} if method == "get" else {"If-None-Match": "*"}
         where = world.running.url + path
         if "session_id" in given:
             name = world.people.make("completed") if set(given) & {"after", "at", "wait"} else "x" * 301
@@ -266,9 +268,16 @@ def _nonsense(operation: str) -> Provoked:
             method.upper(),
             where.format(name="x" * 65, webhook="x" * 201, switch="x" * 301),
             params={"after": "x", "at": "x", "wait": "x", "limit": "x"},
+            headers=unheard,
         )
 
     return provoke
+
+
+def _another_tenants_policy(world: World) -> httpx2.Response:
+    made = world.ask("add_token", {"name": "of-beta", "role": "operate", "tenant": "beta"}).json()
+    own = {"Authorization": f"Bearer {made['token']}"}
+    return world.ask("save_policy", {"document": "policy: careful", "why": "x"}, own, name="acme~careful")
 
 
 def _with_id(operation: str, first: object, second: object) -> Provoked:
@@ -475,6 +484,8 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("release_halted", "kill_switch_not_found"): lambda world: world.ask("release_halted", {}, switch="none"),
     ("release_halted", "kill_switch_stands"): _still_stands,
     ("resume", "kill_switch_stands"): _resumed_below_it,
+    ("list_sessions", "session_not_found"): lambda world: world.client.get("/sessions?before=sess_none"),
+    ("save_policy", "policy_not_found"): _another_tenants_policy,
     ("get_policy", "policy_not_found"): lambda world: world.ask("get_policy"),
     ("policy_history", "policy_not_found"): lambda world: world.ask("policy_history"),
     ("diff_policies", "policy_not_found"): lambda world: world.client.get("/policies/none/diff?to=standard"),

@@ -166,7 +166,7 @@ async def test_a_tenant_sees_its_own_asks_and_webhooks_and_nobody_elses(memory: 
                 made = (await acme.post("/webhooks", json={**body, "url": "http://93.184.215.14/"})).json()
                 name = made["webhook"]["id"]
                 assert name.startswith("acme~wh_")
-                assert (await other.get("/webhooks")).json() == {"webhooks": []}
+                assert (await other.get("/webhooks")).json() == {"webhooks": [], "next": None}
                 assert await refusal(other, f"/webhooks/{name}/test", {}) == (404, "webhook_not_found")
                 assert (await other.delete(f"/webhooks/{name}")).status_code == 404
                 assert (await other.get(f"/webhooks/{name}/deliveries")).status_code == 404
@@ -302,4 +302,4 @@ async def test_a_webhook_that_could_never_be_told_is_refused(memory: Place, body
     with served(memory) as server:
         async with server.client() as local:
             assert await refusal(local, "/webhooks", body) == (422, code)
-            assert (await local.get("/webhooks")).json() == {"webhooks": []}
+            assert (await local.get("/webhooks")).json() == {"webhooks": [], "next": None}

@@ -72,8 +72,7 @@ async def found(client: httpx2.AsyncClient, path: str, **parameters: object) -> 
     """A list."""
     response = await client.get(path, params=parameters)  # pyright: ignore[reportArgumentType]
     assert response.status_code == 200, response.text
-    [(_, items)] = response.json().items()
-    return items
+    return next(iter(response.json().values()))
 
 
 async def test_signals_stand_beside_the_thresholds_that_the_policy_stopped_it_by(place: Place) -> None:

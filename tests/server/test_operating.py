@@ -61,9 +61,9 @@ async def test_the_newest_of_the_log_come_page_by_page_backwards(memory: Place) 
                 await token(local, f"t{number}", "watch")
             last = (await local.get("/audit", params={"before": 0, "limit": 2})).json()
             assert [one["seq"] for one in last["entries"]] == [4, 5]
-            before = (await local.get("/audit", params={"before": last["next"], "limit": 2})).json()
+            before = (await local.get("/audit", params={"cursor": last["next"], "limit": 2})).json()
             assert [one["seq"] for one in before["entries"]] == [2, 3]
-            first = (await local.get("/audit", params={"before": before["next"], "limit": 2})).json()
+            first = (await local.get("/audit", params={"cursor": before["next"], "limit": 2})).json()
             assert ([one["seq"] for one in first["entries"]], first["next"]) == ([1], None)
             assert (await local.get("/audit", params={"before": 3, "after": 1})).status_code == 422
 

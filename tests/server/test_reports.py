@@ -105,7 +105,7 @@ def test_a_proposal_is_accepted_once_and_its_policy_is_there(client: httpx2.Clie
     assert (refused.status_code, refused.json()["code"]) == (409, "proposal_settled")
     policy = client.get("/policies/standard--worker").json()
     assert (policy["document"]["signals"]["scope_drift"]["intervene"], policy["why"]) == (0.9, "too eager")
-    assert client.get("/proposals", params={"state": "open"}).json() == {"proposals": []}
+    assert client.get("/proposals", params={"state": "open"}).json() == {"proposals": [], "next": None}
 
 
 def test_a_proposal_is_refused_with_a_reason_and_by_an_operator(client: httpx2.Client, running: Running) -> None:

@@ -71,10 +71,59 @@ def test_a_condition_that_does_not_hold_or_is_not_understood_changes_nothing(
     for name in ("If-None-Match", "If-Unmodified-Since"):
         told = asked(people, method, path, {name: "*"}).json()
         assert (told["status"], told["code"], told["field"]) == (422, "invalid_input", name)
-    if not takes(method, path, "Idempotency-Key") and TABLE[method, path].needs == "operate" and method == "POST":
+    if not takes(method, path, "Idempotency-Key"):
         told = asked(people, method, path, {"Idempotency-Key": "once"}).json()
         assert (told["status"], told["code"], told["field"]) == (422, "invalid_input", "Idempotency-Key")
     assert everything(people) == before
+
+
+def test_a_key_is_taken_wherever_a_retry_can_be_answered() -> None:
+    """Also by what removes, and by what only computes; not where a secret is made, which is shown once."""
+    refused = {(method, path) for method, path in CHANGES if not takes(method, path, "Idempotency-Key")}
+
+    assert refused == {("POST", "/api/v1/login"), ("POST", "/api/v1/login/codes")}
+
+
+@pytest.mark.parametrize("path", ["/policies/check", "/kill-switches/preview"])
+def test_what_only_computes_answers_a_retry_alike(people: Standing, path: str) -> None:
+    first, again = (asked(people, "POST", f"/api/v1{path}", {"Idempotency-Key": "once"}) for _ in range(2))
+
+    assert (first.status_code, again.json()) == (200, first.json())
+
+
+def test_what_is_removed_once_more_under_a_key_is_gone_and_nothing_else_is(people: Standing) -> None:
+    for name in ("spare", "other"):
+        assert people.client.post("/tokens", json={"name": name}).status_code == 201
+    key = {"Idempotency-Key": "away"}
+    first, again = (people.client.delete("/tokens/spare", headers=key) for _ in range(2))
+
+    assert (first.status_code, again.status_code) == (204, 404)
+    names = {one["name"] for one in people.client.get("/tokens", params={"limit": 1000}).json()["tokens"]}
+    assert "other" in names
+
+
+def test_what_has_not_changed_since_it_was_seen_is_not_sent_again(people: Standing) -> None:
+    name = people.make("completed")
+    for path in (f"/sessions/{name}", "/policies/standard"):
+        seen = people.client.get(path)
+        for tag in (seen.headers["etag"], f"W/{seen.headers['etag']}", f'"other", {seen.headers["etag"]}', "*"):
+            for method in ("GET", "HEAD"):
+                again = people.client.request(method, path, headers={"If-None-Match": tag})
+                assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", seen.headers["etag"])
+        other = people.client.get(path, headers={"If-None-Match": STALE})
+        assert (other.status_code, other.json()) == (200, seen.json())
+
+
+def test_what_decides_nothing_changes_the_answer_and_no_condition(people: Standing) -> None:
+    """A rating: the session is another one to look at, and the same one to command."""
+    name = people.make("completed")
+    tag = people.client.get(f"/sessions/{name}").headers["etag"]
+    assert people.client.post(f"/sessions/{name}/rate", json={"score": 4}).status_code == 200
+
+    shown = people.client.get(f"/sessions/{name}", headers={"If-None-Match": tag})
+    assert (shown.status_code, shown.json()["score"]) == (200, 4)
+    again = people.client.post(f"/sessions/{name}/rate", json={"score": 5}, headers={"If-Match": tag})
+    assert again.status_code == 200, again.text
 
 
 def test_a_session_is_forked_and_erased_only_as_it_was_seen(people: Standing) -> None:

@@ -27,7 +27,7 @@ EXAMPLES = int(os.environ.get("MIDCOURSE_SCHEMA_EXAMPLES", "4"))
 STREAMS = ("chat", "resume_chat", "follow_chat")
 """They answer with streams that go on: test_fuzzing.py sends them what they refuse."""
 LONG = ("backtest_policy", "calibrate_policy")
-"""They compute, each time anew."""
+"""They compute, each time anew. Logging out is left out, too: the browser's requests after it would all be refused."""
 SHORTEST = 0.05
 """Seconds that a request may want to wait here."""
 
@@ -51,6 +51,7 @@ CHECKS: list[Any] = [
 ]
 CONFIG = """
 [checks]
+ignored_auth.enabled = IGNORED
 positive_data_acceptance.enabled = false  # what names something that is not there, or contradicts another, is refused
 max_response_time = 200  # a machine may be slow
 
@@ -60,10 +61,15 @@ max_response_time = 200  # a machine may be slow
 include-path = ["/api/v1/policies/check", "/api/v1/sessions/bulk", "/api/v1/kill-switches/preview"]
 checks.allow_header_conformance.enabled = false
 """
-USUAL: list[tuple[str | None, str]] = [(None, "operate"), (None, "session"), ("acme", "watch"), ("acme", "operate")]
-EVERY: list[tuple[str | None, str]] = [(tenant, role) for tenant in (None, "acme") for role in (*LADDER, "session")]
-CALLERS = USUAL if EXAMPLES <= 4 else EVERY[:-1]
-"""Whose token is used: of each kind one, or in a longer search all."""
+USUAL: list[tuple[str | None, str]] = [
+    *((None, role) for role in ("operate", "session", "browser")),
+    *(("acme", role) for role in ("watch", "operate")),
+]
+EVERY: list[tuple[str | None, str]] = [
+    (tenant, role) for tenant in (None, "acme") for role in (*LADDER, "session", "browser")
+]
+CALLERS = USUAL if EXAMPLES <= 4 else [one for one in EVERY if one != ("acme", "session")]
+"""Whose token, or browser session, is used: of each kind one, or in a longer search all."""
 
 
 @pytest.fixture(scope="module")
@@ -174,22 +180,36 @@ def test_what_an_answer_names_can_be_used_at_the_addresses_it_links_to(running: 
     seed(1)(Workflow).run(settings=_bounded(max(3, EXAMPLES // 3), stateful_step_count=8))
 
 
+def _browser(running: Running, token: str) -> dict[str, str]:
+    """What the page of a browser that has logged in with a token sends."""
+    login = httpx2.post(f"{running.api}/login", json={"credential": token})
+    cookie = login.headers["Set-Cookie"].partition(";")[0]
+    return {"Cookie": cookie, "Midcourse-Page": login.json()["page_key"], "Origin": running.url}
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("tenant", "role"), CALLERS, ids=str)
 def test_for_nobody_is_there_a_method_header_or_body_that_is_answered_otherwise_than_the_document_says(
     running: Running, people: Standing, tmp_path: Path, tenant: str | None, role: str
 ) -> None:
     """Every boundary of every parameter, methods that are none, headers and tokens left out: for each kind of token."""
-    body: dict[str, Any] = {"name": f"schema-{tenant}-{role}", "role": "operate" if role == "session" else role}
+    rung = "operate" if role in ("session", "browser") else role
+    body: dict[str, Any] = {"name": f"schema-{tenant}-{role}", "role": rung}
     if role == "session":
         body["session"] = people.kept()["paused"]
     elif tenant is not None:
         body["tenant"] = tenant
     token = people.client.post("/tokens", json=body).json()["token"]
-    (tmp_path / "schemathesis.toml").write_text(CONFIG, encoding="utf-8")
-    left_out = [part for name in (*STREAMS, *LONG) for part in ("--exclude-operation-id", name)]
+    # It puts another credential beside the cookie and its page key, and a request with a valid one is let in.
+    config = CONFIG.replace("IGNORED", "false" if role == "browser" else "true")
+    (tmp_path / "schemathesis.toml").write_text(config, encoding="utf-8")
+    left_out = [part for name in (*STREAMS, *LONG, "log_out") for part in ("--exclude-operation-id", name)]
     program = Path(sys.executable).with_name("schemathesis")
-    command = [str(program), "run", f"{running.api}/openapi.json", "--header", f"Authorization: Bearer {token}"]
+    command = [str(program), "run", f"{running.api}/openapi.json"]
+    for name, value in (
+        _browser(running, token) if role == "browser" else {"Authorization": f"Bearer {token}"}
+    ).items():
+        command += ["--header", f"{name}: {value}"]
     command += ["--phases", "examples,coverage", "--mode", "all", "--seed", "1", "--no-color", *left_out]
     told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=280)
     assert told.returncode == 0, told.stdout[-8000:] + told.stderr[-2000:]

@@ -42,6 +42,9 @@ async def test_only_the_hosts_operators_are_told_where_the_store_lies(error: Mid
                 await fleet.set_up()
                 for role in LADDER[:-1]:
                     await fleet.add(("host", role), name=role, role=role)
+                began = await fleet.ask(("host", "operate"), "POST", "/api/v1/sessions", {"agent": "agent"})
+                fleet.sessions["only"] = began.json()["id"]  # what a token in somebody's page reaches
+                await fleet.add(("only", "operate"), name="page", role="operate", only=fleet.sessions["only"])
                 for who in fleet.tokens:  # known from here on, for a second
                     await fleet.ask(who, "GET", "/api/v1/me")
                 answered = 0

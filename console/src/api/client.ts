@@ -74,6 +74,18 @@ export class Client {
 
   get<T>(path: string, options: Options = {}): Promise<T> { return this.send("GET", path, undefined, options); }
 
+  /** A whole list, page by page. `name` is what the server calls its items. */
+  async all<T>(path: string, name: string, options: Options = {}): Promise<T[]> {
+    const found: T[] = [];
+    let cursor: string | null = "";
+    while (cursor !== null) {
+      const page: Record<string, unknown> = await this.get(`${path}${path.includes("?") ? "&" : "?"}limit=1000${cursor && `&cursor=${cursor}`}`, options);
+      found.push(...page[name] as T[]);
+      cursor = (page["next"] as string | null | undefined) ?? null;
+    }
+    return found;
+  }
+
   post<T>(path: string, body: unknown, options: Options = {}): Promise<T> {
     return this.send("POST", path, body, { key: freshKey(), ...options });
   }

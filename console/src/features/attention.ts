@@ -2,7 +2,7 @@
 
 import { effect, signal } from "@preact/signals";
 import type { Client } from "../api/client";
-import type { Head, Inbox, InboxAsk } from "../api/types";
+import type { Head, InboxAsk } from "../api/types";
 import { ENDED } from "../model/status";
 import { notifies } from "../ui/settings";
 
@@ -24,7 +24,7 @@ export function watchAsks(client: Client): void {
   let isFirst = true;
   const look = async (): Promise<void> => {
     try {
-      waiting.value = (await client.get<Inbox>("/inbox")).asks;
+      waiting.value = await client.all<InboxAsk>("/inbox", "asks");
       for (const { session, ask, agent, goal } of waiting.value) {
         const name = `${session} ${ask}`;
         if (!known.has(name) && !isFirst) tell(session, agent, goal);

@@ -25,7 +25,7 @@ export function PoliciesPage({ client, me }: { client: Client; me: Me }): JSX.El
 
 function List({ client, me }: { client: Client; me: Me }): JSX.Element {
   const { found, connection, again } = useReading(async () => {
-    const [{ policies }, { proposals }] = await Promise.all([client.get<{ policies: Summary[] }>("/policies"), client.get<{ proposals: Proposal[] }>("/proposals?state=open")]);
+    const [policies, proposals] = await Promise.all([client.all<Summary>("/policies", "policies"), client.all<Proposal>("/proposals?state=open", "proposals")]);
     return { policies, proposals };
   }, []);
   const [words, say] = useState("");

@@ -243,8 +243,6 @@ async def cancel(
       midcourse cancel sess_0198f2 --force
       midcourse cancel sess_0198f2 --force --restart
     """
-    if restart and not force:
-        raise typer.BadParameter("--restart needs --force: only a session that is forced to end starts again.")
     if preview:
         await _preview(call, session, force=force, restart=restart)
         return

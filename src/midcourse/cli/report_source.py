@@ -170,9 +170,9 @@ class _There:
         return (_ITS_OWN_REVIEWS,)
 
     async def proposals(self) -> "Sequence[Proposal]":
-        from midcourse.analysis.reports.proposals import Proposals
+        from midcourse.analysis.reports.proposals import Proposal
 
-        return (await self._wire.get("proposals", Proposals, wait=_WAIT)).proposals
+        return await self._wire.items("proposals", "proposals", Proposal, wait=_WAIT)
 
     async def settle(self, verb: Literal["accept", "refuse"], name: str, why: str) -> "Proposal":
         from urllib.parse import quote

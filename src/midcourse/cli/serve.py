@@ -1,6 +1,7 @@
 """``midcourse serve`` and ``midcourse browser link``: the HTTP API over a store, and the way into it."""
 
 import functools
+import math
 import os
 import shlex
 import sys
@@ -126,6 +127,15 @@ def serve(
     keep_for: Annotated[
         str, typer.Option(metavar="SPAN", help="Erase the texts of sessions this long after they ended: 90d, or never.")
     ] = "never",
+    world_after: Annotated[
+        str,
+        option(
+            "--world-after",
+            "SPAN",
+            "How long a session in memory rests before it checks what its tools had observed: 10s, 0s for every "
+            "rest, or never.",
+        ),
+    ] = "10s",
     reload: Annotated[bool, flag("--reload", "Restart when an agent's file changes.")] = False,
 ) -> None:
     """Serve the HTTP API over a store, and run its agents.
@@ -140,7 +150,7 @@ def serve(
       midcourse serve --agents shop.agents
       midcourse serve --agents bot.py --store sqlite:///runs.db --port 9000
     """
-    kept = span_or_never(keep_for, "--keep-for")
+    kept, rested = span_or_never(keep_for, "--keep-for"), span_or_never(world_after, "--world-after")
     wishes = functools.partial(
         _serve,
         demo,
@@ -164,6 +174,7 @@ def serve(
         metrics_open,
         "content" if traces_content else "plain" if traces else "none",
         None if kept is None else kept / 86_400,
+        math.inf if rested is None else rested,
     )
     if not reload:
         _explained(wishes)
@@ -225,6 +236,7 @@ def _serve(
     metrics_open: bool,
     traces: Literal["none", "plain", "content"],
     keep_for: float | None,
+    world_after: float,
 ) -> None:
     from midcourse.runtime.settings import Settings
     from midcourse.server import CallerLimits, Server
@@ -247,13 +259,20 @@ def _serve(
     given = token_of(folder, token)
     place = ListenOptions(folder=folder, host=host, port=port, is_token_given=token is not None, store=store)
     listening = listen(place, print_lines)
+    settings = Settings(
+        policy=policy,
+        risk_model=str(risk_model or ""),
+        prices=declared,
+        keep_for=keep_for,
+        world_after=world_after,
+    )
     server = Server(
         store=store,
         token=given,
         allowed_hosts=[host, *allow_host],
         allowed_origins=allow_origin,
         redis=redis,
-        settings=Settings(policy=policy, risk_model=str(risk_model or ""), prices=declared, keep_for=keep_for),
+        settings=settings,
         review_every=review_every,
         escalate_to=escalate_to,
         grace=grace,

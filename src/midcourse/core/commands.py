@@ -439,13 +439,11 @@ def check_command(command: AnyCommand) -> None:
     """Refuse what no session could use, before it becomes durable.
 
     Raises:
-        InvalidInput: a field is not what its class says, a text is blank, or ``restart`` comes without ``force``.
+        InvalidInput: a field is not what its class says, or a text is blank.
     """
     check_struct(command)
     if isinstance(command, Redirect | Message | Edit | OutsideEvent) and not command.text.strip():
         raise InvalidInput(f"The text is empty: say it in words ({verb(command)}).", field="text")
-    if isinstance(command, Cancel) and command.restart and not command.force:
-        raise InvalidInput("restart goes with force: only what is forced to end is begun anew.", field="restart")
     try:
         encode_command(command)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:

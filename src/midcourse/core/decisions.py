@@ -40,7 +40,7 @@ def decide(session: Session, command: cmd.AnyCommand, *, longest_correction: int
 
     Raises:
         Refused: it is not allowed now, or not to the agent that sends it; the error says what is.
-        InvalidInput: it is a correction that is too long.
+        InvalidInput: it is a correction that is too long, or a cancel with ``restart`` and without ``force``.
     """
     if agent_of(command.by) is not None:
         command = replace(command, role="agent")  # whatever it says: an agent has no rung
@@ -73,6 +73,8 @@ def _check(session: Session, command: cmd.AnyCommand) -> None:
         raise Refused(why, code="precondition_failed")
     if session.erased_at is not None and not isinstance(command, cmd.Cancel):
         raise Refused("what was said and done in it was erased. Start a new session", code="session_erased")
+    if isinstance(command, cmd.Cancel) and command.restart and not command.force:
+        raise InvalidInput("restart goes with force: only what is forced to end is begun anew.", field="restart")
 
 
 def _check_correction(session: Session, command: cmd.AnyCommand, most: int) -> None:

@@ -17,17 +17,6 @@ MOST: Final = 1000
 """The most sessions or audit entries that are given at once."""
 
 
-def check_restart(force: bool, restart: bool) -> bool:
-    """Return ``restart``, if it is used with ``force``.
-
-    Raises:
-        InvalidInput: only what is forced to end half-way is begun anew.
-    """
-    if restart and not force:
-        raise InvalidInput("restart goes with force: only what is forced to end is begun anew.", field="restart")
-    return restart
-
-
 def check_text(value: object, field: str) -> str:
     """Return ``value``, if it is a text.
 

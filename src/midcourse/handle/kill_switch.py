@@ -244,7 +244,7 @@ class KillSwitch:
     async def _list_reached(self, switch: Switch, replies: Mapping[SessionId, Reply] | None = None) -> SwitchReport:
         return await self._report(switch, await self._list(switch.scope), replies)
 
-    async def reports(self, *, tenant: str | None = None, limit: int = 20) -> Sequence[SwitchReport]:
+    async def reports(self, *, tenant: str | None = None, limit: int | None = 20) -> Sequence[SwitchReport]:
         """The switches that concern a tenant (None: all), and what they hold: first those that stand."""
         switches = [*(await self._standing.recent())[::-1], *await self._standing.lifted()]
         found = [one for one in switches if one.scope.concerns(tenant)][:limit]

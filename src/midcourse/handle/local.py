@@ -19,7 +19,7 @@ from midcourse.core.missing_results import without_result
 from midcourse.core.pauses import finishes_first
 from midcourse.core.receipt import EffectLedger, Receipt, begins_anew
 from midcourse.core.replies import Level, Reply
-from midcourse.core.request_checks import check_new_id, check_restart
+from midcourse.core.request_checks import check_new_id
 from midcourse.core.session import Session, Status
 from midcourse.core.signals import Signals
 from midcourse.core.tenants import check_tenant, in_tenant, tenant_of
@@ -91,10 +91,10 @@ class LocalTransport:
     async def preview(self, session_id: SessionId, *, force: bool, restart: bool) -> Mapping[UndoChoice, Receipt]:
         """Return what a cancel would make of each effect, by its ``undo``."""
         ledger, state = await self._ledger(session_id), await self.state(session_id)
-        wish = cmd.Cancel(id=self._fresh_command_id(), role=self._role, force=True)
-        is_forced = force and any(isinstance(one, CancelRequested) and one.force for one in decide(state, wish))
-        restarts = check_restart(force, restart) and is_forced
-        anew = begins_anew(state) or (restarts and state.is_protected and state.parent is None)
+        wish = cmd.Cancel(id=self._fresh_command_id(), role=self._role, force=force, restart=restart)
+        events = decide(state, wish) if force or restart else ()
+        is_forced = any(isinstance(one, CancelRequested) and one.force for one in events)
+        anew = begins_anew(state) or (restart and is_forced and state.is_protected and state.parent is None)
         waits = finishes_first(state) and not is_forced
         return {
             choice: ledger.preview(choice, finishes_first=waits, begins_anew=anew) for choice in get_args(UndoChoice)

@@ -8,7 +8,7 @@ from midcourse.core.interventions import LabelFilter, LabelledAlarm, with_labels
 from midcourse.core.tenants import tenant_of
 from midcourse.policy.artifact_shelf import due, read_artifacts
 from midcourse.policy.artifacts import Artifact, by_due
-from midcourse.policy.intervention_shelf import MOST, intervention_times, read_alarms, read_labels
+from midcourse.policy.intervention_shelf import MOST, alarm_key, intervention_times, read_alarms, read_labels
 from midcourse.policy.profiles import STANDARD
 from midcourse.policy.restraint import Batch, batches
 from midcourse.ports.store import Store
@@ -18,19 +18,31 @@ MOST_SHOWN: Final = 50
 
 
 async def interventions_in(
-    store: Store, *, since: float | None, agent: str | None, label: LabelFilter | None, limit: int, tenant: str | None
+    store: Store,
+    *,
+    since: float | None,
+    agent: str | None,
+    label: LabelFilter | None,
+    limit: int,
+    tenant: str | None,
+    before: str = "",
 ) -> Sequence[LabelledAlarm]:
-    """Those since a time, of an agent, labelled so (``none``: not yet), newest first."""
+    """Those since a time, of an agent, labelled so (``none``: not yet), newest first; ``before`` one of the shelf."""
     most = limit if agent is None and label is None else MOST
-    alarms = await read_alarms(store, since=since or 0.0, limit=most, tenant=tenant)
     labels: dict[tuple[str, str], Verdict] = {}
     labels |= {(one.session, one.about): one.verdict for one in await read_labels(store)}
     wanted = None if label == "none" else label
-    found = [
-        one
-        for one in with_labels(reversed(alarms), labels)
-        if agent in (None, one.agent) and (label is None or one.label == wanted)
-    ]
+    found: list[LabelledAlarm] = []
+    while len(found) < limit:
+        alarms = await read_alarms(store, since=since or 0.0, limit=most, tenant=tenant, before=before)
+        if not alarms:
+            break
+        before = alarm_key(alarms[0])
+        found += [
+            one
+            for one in with_labels(reversed(alarms), labels)
+            if agent in (None, one.agent) and (label is None or one.label == wanted)
+        ]
     return found[:limit]
 
 

@@ -150,8 +150,13 @@ def owner_of(
 
 
 def by_deadline(asks: Iterable[InboxAsk]) -> list[InboxAsk]:
-    """Return the most urgent first."""
-    return sorted(asks, key=lambda ask: (ask.due_at, ask.opened_at, ask.session, ask.ask))
+    """The most urgent first."""
+    return sorted(asks, key=ask_order)
+
+
+def ask_order(ask: InboxAsk) -> tuple[float, float, str, str]:
+    """Return how urgent an ask is, to sort by."""
+    return (ask.due_at, ask.opened_at, ask.session, ask.ask)
 
 
 def notification_due(ask: InboxAsk, now: float) -> News | None:

@@ -179,8 +179,8 @@ class Outbox:
             return False
         return True
 
-    async def deliveries(self, webhook: str, limit: int = 100) -> list[Delivery]:
-        """Return the recent deliveries of a webhook, sent or not, the newest first."""
+    async def deliveries(self, webhook: str, limit: int | None = 100) -> list[Delivery]:
+        """What a webhook is and was told lately, the newest first."""
         found: list[Delivery] = []
         for prefix in (DUE, DONE):
             place = f"{prefix}{webhook}/"

@@ -69,7 +69,12 @@ class Artifact(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 def by_due(artifacts: Iterable[Artifact], now: float, *, due: bool, limit: int) -> list[Artifact]:
     """Return the most urgent first; ``due``: only those that are due for review by now."""
     found = [one for one in artifacts if not due or one.is_due(now)]
-    return sorted(found, key=lambda one: (one.due_at, one.session, one.position))[:limit]
+    return sorted(found, key=due_order)[:limit]
+
+
+def due_order(artifact: Artifact) -> tuple[float, str, int]:
+    """Return how urgent a review of it is, to sort by."""
+    return (artifact.due_at, artifact.session, artifact.position)
 
 
 def check_reviewed(name: object, documentation: object) -> tuple[str, str]:

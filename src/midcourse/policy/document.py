@@ -80,6 +80,11 @@ class DriftRule(Part):
     alignment: Share | None = None
     """Step in when the recent actions are this far from the agent's own hypothesis."""
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a threshold for it."""
+        return (self.warn, self.intervene, self.alignment) != (None, None, None)
+
 
 class TokenRateRule(Part):
     """Tokens a second of the recent requests, as a share of the session's own average."""

@@ -60,8 +60,13 @@ def alarm_of(session: Session, at: float, made: InterventionMade) -> Alarm:
 
 
 def alarm_items(alarms: Iterable[Alarm]) -> dict[str, bytes]:
-    """Return the items for the shelf, in the order of their time."""
-    return {f"{_key(one.at)}/{one.session}/{one.intervention}": msgspec.json.encode(one) for one in alarms}
+    """As they lie on the shelf, in the order of their time."""
+    return {alarm_key(one): msgspec.json.encode(one) for one in alarms}
+
+
+def alarm_key(alarm: Alarm) -> str:
+    """Return its place on the shelf."""
+    return f"{_key(alarm.at)}/{alarm.session}/{alarm.intervention}"
 
 
 def label_of(session: Session, at: float, said: InterventionLabelled) -> LabelRecord:
@@ -82,16 +87,20 @@ def label_items(label: LabelRecord) -> dict[str, bytes]:
     return {f"{label.session}/{label.about}": msgspec.json.encode(label)}
 
 
-async def read_alarms(store: Store, *, since: float = 0.0, limit: int = MOST, tenant: str | None = None) -> list[Alarm]:
+async def read_alarms(
+    store: Store, *, since: float = 0.0, limit: int = MOST, tenant: str | None = None, before: str = ""
+) -> list[Alarm]:
     """Interventions since a time, oldest first: the newest ``limit`` of them, of a tenant, or of all (None).
+
+    ``before``: of those that stand before this place on the shelf.
 
     What cannot be read is left out: the journals have it, and ``midcourse doctor`` names it.
     """
     try:
-        rows = await _alarm_rows(store, since, limit, tenant)
+        rows = await _alarm_rows(store, since, limit, tenant, before)
     except Damaged:
-        whole, _ = await readable(store, INTERVENTIONS, first=_key(since))
-        rows = [row for row in whole if tenant in (None, _tenant_in(row[0]))][-limit:]
+        whole, _ = await readable(store, INTERVENTIONS, first=_key(since), last=before)
+        rows = [row for row in whole if tenant in (None, _tenant_in(row[0])) and row[0] != before][-limit:]
     return [alarm for _, content in rows if (alarm := _decoded(content, Alarm)) is not None]
 
 
@@ -107,10 +116,15 @@ async def intervention_times(store: Store, alarms: Iterable[Alarm]) -> dict[str,
     return found
 
 
-async def _alarm_rows(store: Store, since: float, limit: int, tenant: str | None) -> Sequence[tuple[str, bytes]]:
+async def _alarm_rows(
+    store: Store, since: float, limit: int, tenant: str | None, before: str
+) -> Sequence[tuple[str, bytes]]:
+    first = _key(since)
     if tenant is None:
-        return (await store.shelved(INTERVENTIONS, first=_key(since), newest=True, limit=limit))[::-1]
-    own = [key for key in await store.shelf_keys(INTERVENTIONS, first=_key(since)) if _tenant_in(key) == tenant]
+        rows = await store.shelved(INTERVENTIONS, first=first, last=before, newest=True, limit=limit + 1)
+        return [row for row in rows if row[0] != before][limit - 1 :: -1]
+    keys = await store.shelf_keys(INTERVENTIONS, first=first, last=before)
+    own = [key for key in keys if _tenant_in(key) == tenant and key != before]
     return [row for key in own[-limit:] for row in await store.shelved(INTERVENTIONS, first=key, last=key)]
 
 

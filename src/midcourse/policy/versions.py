@@ -104,7 +104,12 @@ async def names(store: Store, *, tenant: str | None = None) -> tuple[str, ...]:
     """
     kept = {key.partition("@")[0] for key in await store.shelf_keys(SHELF)}
     seen = {name for name in kept if tenant is None or MARK not in name or tenant_of(name) == tenant}
-    return (*BUILT_IN, *sorted(seen - BUILT_IN.keys()))
+    return tuple(sorted(seen | BUILT_IN.keys(), key=name_order))
+
+
+def name_order(name: str) -> tuple[int, str]:
+    """Return where a policy stands in lists, to sort by: the built-in ones first, in their order."""
+    return ([*BUILT_IN].index(name) if name in BUILT_IN else len(BUILT_IN), name)
 
 
 async def resolved(store: Store, reference: str, *, tenant: str | None) -> str:

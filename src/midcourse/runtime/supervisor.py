@@ -259,7 +259,7 @@ class Supervisor:
     async def drift(self, policy: Policy) -> Drift | Unseen:
         """What measures drift under a policy, or why nothing does."""
         rule = policy.signals.scope_drift
-        if rule.warn is None and rule.intervene is None and rule.alignment is None:
+        if not rule.is_measured:
             return Unseen("scope_drift", "the policy has no threshold for it")
         if self._encoder is None:  # it takes half a second, once
             self._encoder = await asyncio.to_thread(find_encoder) or why_none()

@@ -20,7 +20,7 @@ from midcourse.errors import AccessDenied, InvalidInput, MidcourseError, Refused
 from midcourse.ports.sender import AGENT_HEADER, agent_here, has_session
 from midcourse.runtime.control import Control
 from midcourse.server.auth import access_of, check_role
-from midcourse.server.conventions import address_in
+from midcourse.server.conventions import address_in, bare_tag
 from midcourse.server.fleet_changes import FleetBoard
 from midcourse.server.host_threads import ReadingThread
 from midcourse.server.limits import Streams
@@ -40,6 +40,8 @@ FOR_AGENTS: Final[set[object]] = set()
 """The dependencies of the routes that an agent may use on its own session and its children, too."""
 PATH_LIMIT: Final = 300
 """Characters of a session's id in an address: more than any has."""
+TAG_LIMIT: Final = MARK_LIMIT + 30
+"""The longest If-Match that is taken: with its quotes and a position."""
 KEY_LIMIT: Final = 128
 """The longest Idempotency-Key."""
 
@@ -247,8 +249,8 @@ class Caller:
 
 
 def _unquoted(tag: str | None) -> str:
-    """Return an entity tag without quotes; empty if any will do."""
-    bare = (tag or "").strip().removeprefix("W/").strip('"')
+    """What a person has decided by, as a session's entity tag has it; empty if any will do."""
+    bare = bare_tag(tag or "").partition("#")[0]
     return "" if bare == "*" else bare
 
 
@@ -312,7 +314,7 @@ def _check_path(request: Request, principal: Principal) -> None:
 
 
 def check_headers(request: Request, taken: Sequence[str]) -> None:
-    """Refuse a condition that would be ignored: its sender did not want such a change.
+    """Refuse a header that would not be kept to: the change would be one that its sender did not want.
 
     Raises:
         InvalidInput: the address does not take such a header.
@@ -324,6 +326,10 @@ def check_headers(request: Request, taken: Sequence[str]) -> None:
             hint = "" if name == "If-Match" or "If-Match" not in taken else " If-Match is what it takes."
             sentence = f"This address does not take {name}: it would change something without looking at it.{hint}"
             raise InvalidInput(f"{sentence} Leave it out.", field=name)
+
+    if "Idempotency-Key" in request.headers and "Idempotency-Key" not in taken:
+        sentence = "This address does not take Idempotency-Key: what it makes is shown once, and a retry makes another."
+        raise InvalidInput(f"{sentence} Leave it out.", field="Idempotency-Key")
 
 
 _CONDITIONS: Final = ("If-Match", "If-None-Match", "If-Unmodified-Since")
@@ -368,7 +374,7 @@ def sender_with(needed: Rung) -> Callable[..., Awaitable[Caller]]:
     """Return a dependency: the caller with an Idempotency-Key, if its role includes ``needed``."""
 
     async def allowed(request: Request, idempotency_key: IdempotencyKey = None) -> Caller:
-        principal = await _principal(request, needed, agents=False)
+        principal = await _principal(request, needed, "Idempotency-Key", agents=False)
         return Caller(request, principal, _checked_key(idempotency_key))
 
     return _known(allowed, needed, agents=False)
@@ -388,12 +394,12 @@ def commander_with(needed: Rung, what: str = "session", *, agents: bool = False)
             Header(
                 alias="If-Match",
                 description=f"The {what}'s ETag: the command is refused once the {what} has moved on from it.",
-                json_schema_extra={"maxLength": MARK_LIMIT},
+                json_schema_extra={"maxLength": TAG_LIMIT},
             ),
         ] = None,
     ) -> Caller:
-        principal = await _principal(request, needed, "If-Match", agents=agents)
-        if if_match is not None and len(if_match) > MARK_LIMIT:
+        principal = await _principal(request, needed, "Idempotency-Key", "If-Match", agents=agents)
+        if if_match is not None and len(if_match) > TAG_LIMIT:
             raise InvalidInput(f"If-Match is the ETag of the {what}.", field="If-Match")
         return Caller(request, principal, _checked_key(idempotency_key), if_match)
 
@@ -415,6 +421,8 @@ Steerer = Annotated[Caller, Depends(commander_with("steer"))]
 Commander = Annotated[Caller, Depends(commander_with("steer", agents=True))]
 """A steerer, or the agent of the commanded session: the core decides about its rights."""
 Sender = Annotated[Caller, Depends(sender_with("steer"))]
+Reckoner = Annotated[Caller, Depends(sender_with("watch"))]
+"""A watcher who has something computed. With an Idempotency-Key or without: it changes nothing."""
 Operator = Annotated[Caller, Depends(caller_with("operate"))]
 Administrator = Annotated[Caller, Depends(sender_with("operate"))]
 """An operator who makes or settles something, with an Idempotency-Key."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fastapi.routing import iter_route_contexts
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,7 +30,7 @@ def prefix_of(scope: Scope) -> str:
 
 
 def address_in(scope: Scope, path: str) -> str:
-    """``path`` of this server as a client sees it: for links, redirects, ``Location`` and the path of cookies."""
+    """``path`` of this server as a client sees it: for links, redirects and ``Location``."""
     return f"{prefix_of(scope)}{path}"
 
 
@@ -96,7 +96,7 @@ class Addresses:
 
 
 class Conventions:
-    """Answer HEAD as GET without its body, and OPTIONS with the methods that there are.
+    """Answers HEAD as GET without its body, OPTIONS with the methods that there are, and If-None-Match with 304.
 
     Every body is read as JSON, with any Content-Type: ``curl -d`` names a form's. The origin of a request is checked by
     its Origin header before, not by its Content-Type.
@@ -114,13 +114,42 @@ class Conventions:
         methods = self._addresses.at(path)
         if scope["method"] == "OPTIONS" and methods:
             await Response(status_code=204, headers={"Allow": ", ".join(methods)})(scope, receive, send)
-        elif scope["method"] == "HEAD":
+            return
+        seen = Headers(scope=scope).get("if-none-match")
+        if seen is not None and scope["method"] in ("GET", "HEAD"):
+            send = _unless_seen(seen, send)
+        if scope["method"] == "HEAD":
             await _head(self._app, {**scope, "method": "GET"}, receive, send)
         else:
             if path.startswith("/api/"):
                 scope = {**scope, "headers": list(scope["headers"])}
                 MutableHeaders(scope=scope)["Content-Type"] = "application/json"
             await self._app(scope, receive, send)
+
+
+def bare_tag(tag: str) -> str:
+    """Return an entity tag without its quotes, and without the mark of a weak one."""
+    return tag.strip().removeprefix("W/").strip('"')
+
+
+def _unless_seen(seen: str, send: Send) -> Send:
+    """Answer 304, without a body, if ``seen`` (If-None-Match) names what would be answered."""
+    tags = {bare_tag(one) for one in seen.split(",")}
+    is_seen = False
+
+    async def say(message: Message) -> None:
+        nonlocal is_seen
+        if message["type"] == "http.response.start" and message["status"] == 200:
+            headers = MutableHeaders(raw=list(message["headers"]))
+            is_seen = "etag" in headers and not tags.isdisjoint({"*", bare_tag(headers["etag"])})
+            if is_seen:
+                del headers["content-length"], headers["content-type"]
+                message = {**message, "status": 304, "headers": headers.raw}
+        elif is_seen and message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await send(message)
+
+    return say
 
 
 async def _head(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:

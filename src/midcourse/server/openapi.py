@@ -55,7 +55,13 @@ session and its children alone, and does there what an agent may do.
 
 **Retries.** Every control takes `Idempotency-Key`, which makes a retry the same command, and `If-Match` with the
 session's `ETag`, which refuses it (412) once the session has moved on. So does the saving of a policy, with that of the
-policy. An address that cannot keep to a condition (`If-Match`, `If-None-Match`, `If-Unmodified-Since`) refuses it.
+policy. An address that cannot keep to a key or a condition (`If-Match`, `If-None-Match`, `If-Unmodified-Since`)
+refuses it. `DELETE`, and what only computes, take a key and do not need it: sent again they change nothing more. A
+`GET` that answers with an `ETag` takes `If-None-Match`, and answers 304 as long as nothing has changed.
+
+**Lists** come in pages: `limit` items at most, and in `next` the `cursor` of the page behind them; null: there is none.
+A cursor is opaque, and holds while things are added and removed: no item is repeated, and none that stays is left out.
+What is no cursor of the list is refused (400, `invalid_cursor`). The events of a session go on from a position instead.
 
 **What a control answers** is what is known, and never more: `accepted` (durable), `decided`, `stopping` (the gate is
 shut; `running` lists what lives), `stopped` (nothing runs).
@@ -85,11 +91,18 @@ TAGS: Final = (
     ("server", "The server itself: its agents, its tokens and browser sessions, its audit log, who the caller is."),
 )
 _HEADERS: Final[Mapping[str, Schema]] = {
-    "ETag": {"description": "Its version, for If-Match.", "schema": TEXT},
+    "ETag": {"description": "How it stands, for If-Match and If-None-Match.", "schema": TEXT},
     "Location": {"description": "Where the new session is.", "schema": TEXT},
     "X-Session-Id": {"description": "The session whose stream this is.", "schema": TEXT},
     "Retry-After": {"description": "Seconds to wait before the next try.", "schema": COUNT},
     "WWW-Authenticate": {"description": "Bearer.", "schema": TEXT},
+}
+_IF_NONE_MATCH: Final[Schema] = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "description": "The ETag of what you have: 304 without a body if it is still the same.",
+    "schema": {"type": "string"},
 }
 _OF_STATUS: Final[Mapping[int, tuple[str, ...]]] = {
     401: ("WWW-Authenticate",),
@@ -203,8 +216,9 @@ _SECURITY: Final[Schema] = {
         "type": "apiKey",
         "in": "cookie",
         "name": "midcourse_8420",
-        "description": "For browsers: `POST /login` sets it. Its name ends with the server's port; behind TLS it "
-        "begins with `__Host-`. It counts only together with `page`.",
+        "description": "For browsers: `POST /login` sets it. Its name ends with the server's port and, below a root "
+        "path, with that (`midcourse_8420_agents`); behind TLS it begins with `__Host-`. It counts only together with "
+        "`page`.",
     },
     "page": {
         "type": "apiKey",
@@ -241,9 +255,12 @@ def _finish(operation: Schema, route: APIRoute, examples: Mapping[str, Any]) -> 
     operation["x-agent"] = agents
     operation["security"] = [{"token": []}, {"cookie": [], "page": []}] if role else []
     responses = {str(status): dict(answer) for status, answer in route.responses.items()}
-    if "403" in responses and not (agents and "get" in (one.lower() for one in route.methods or ())):
+    methods = {one.lower() for one in route.methods or ()}
+    if "403" in responses and not (agents and "get" in methods):
         responses["403"] = _bad(403, sorted({*responses["403"]["x-codes"], "not_for_agents"}))
-    if operation.get("parameters") and "422" not in responses:
+    if any(one["name"] == "cursor" for one in operation.get("parameters", ())):
+        responses["400"] = _bad(400, sorted({"invalid_cursor", *responses.get("400", {}).get("x-codes", ())}))
+    if (operation.get("parameters") or "get" not in methods) and "422" not in responses:
         responses["422"] = _bad(422, ["invalid_input"])
     for status, answer in responses.items():
         answer["content"] = {
@@ -253,6 +270,9 @@ def _finish(operation: Schema, route: APIRoute, examples: Mapping[str, Any]) -> 
         if not answer["content"]:
             del answer["content"]
     operation["responses"] = dict(sorted(responses.items()))
+    if "get" in methods and "ETag" in responses["200"].get("headers", ()):
+        operation["parameters"] = [*operation.get("parameters", ()), _IF_NONE_MATCH]
+        responses["304"] = {"description": "It is as it was.", "headers": _headers(["ETag"])}
     for parameter in operation.get("parameters", ()):
         parameter["schema"] = _without_null(parameter["schema"])
     for content in operation.get("requestBody", {}).get("content", {}).values():

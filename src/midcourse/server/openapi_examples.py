@@ -43,6 +43,7 @@ from midcourse.server.chat_frames import ChatFrames
 from midcourse.server.logins import Login
 from midcourse.server.openapi_inbox_examples import inbox_examples
 from midcourse.server.openapi_report_examples import report_examples
+from midcourse.server.openapi_schemas import PLAIN
 from midcourse.server.policy_to_json import check_view, difference_view, policy_view
 from midcourse.server.problems import problem_of
 from midcourse.server.stream import frame
@@ -172,16 +173,16 @@ def answer_examples() -> dict[str, Any]:
     journal.wished(cmd.Label(**_command("label"), about="int_1", verdict="right"))
     [stepped_in] = interventions_of(journal.records)
     ended = journal.happens(ev.SessionCompleted(result=inline(b'"2 records were deleted."')))
-    return {
+    found: dict[str, Any] = {
         "Session": to_json.session_view(waiting, "approve"),
         "Reply": to_json.reply_view(reply),
         "Reply 202": to_json.reply_view(_accepted(waiting)),
-        "SessionList": {"sessions": [to_json.head_view(_head(waiting))], "next": None},
+        "SessionList": {"sessions": [to_json.head_view(_head(waiting))]},
         "BulkOutcomes": {
             "outcomes": [{"session": _NAME, "ok": True, "status": "pausing", "code": "", "problem": "", "unknown": []}]
         },
         "Contact": spelled(_contact(waiting)),
-        "EventList": {"events": [to_json.event_view(one) for one in asked[-2:]], "next": None},
+        "EventList": {"events": [to_json.event_view(one) for one in asked[-2:]]},
         "Inspection": to_json.inspection_view(_inspection(waiting), "approve"),
         "Receipt": to_json.receipt_view(ledger_of(journal.records).receipt),
         "InterventionList": {"interventions": [to_json.intervention_view(stepped_in)]},
@@ -200,7 +201,7 @@ def answer_examples() -> dict[str, Any]:
         },
         "Blob": "a long text",
         "AgentList": {"agents": [_agent(first)]},
-        "AuditList": {"entries": to_json.audit_view([audited]), "next": None},
+        "AuditList": {"entries": to_json.audit_view([audited])},
         "TokenList": {
             "tokens": [to_json.token_view(KeptToken(name="nightly-report", role="watch", created_at=_BEGAN, digest=""))]
         },
@@ -231,6 +232,8 @@ def answer_examples() -> dict[str, Any]:
         "text/event-stream chat": _chat(asked),
         "text/event-stream resume_chat": _chat(journal.records[len(asked) :]),
     }
+    pages = [name for name, schema in PLAIN.items() if "next" in schema.get("properties", ())]
+    return found | {name: {**found[name], "next": None} for name in ("Inbox", *pages)}
 
 
 def _signals(records: Iterable[ev.Recorded]) -> Signals:

@@ -112,6 +112,8 @@ def _as_shown(found: dict[str, Schema]) -> None:
         known_as = "sentence" if name == "Reply" else "table"
         found[name]["properties"][known_as] = {**TEXT, "description": "The same for people."}
     found["AuditEntry"]["properties"]["seq"] = {**COUNT, "description": "Its place, from 1, without gaps."}
+    found["Inbox"]["properties"]["next"] = _CURSOR
+    found["Inbox"]["required"] = sorted({*found["Inbox"].get("required", ()), "next"})
     for name, hidden in (("Head", ("digest", "wake_at")), ("KeptToken", HIDDEN)):
         for field in hidden:
             found[name]["properties"].pop(field)
@@ -191,6 +193,11 @@ def listed(name: str) -> Schema:
     return {"type": "array", "items": ref(name)}
 
 
+def paged(name: str, of: str) -> Schema:
+    """A page of a list: its items under ``name``, and the cursor of the next one."""
+    return fields({name: listed(of), "next": _CURSOR})
+
+
 TEXT: Final[Schema] = {"type": "string"}
 COUNT: Final[Schema] = {"type": "integer"}
 TIME: Final[Schema] = {"type": "number"}
@@ -204,7 +211,8 @@ _SIMPLE: Final[Mapping[type[types.Type], Schema]] = {
     types.StrType: TEXT,
     types.BytesType: TEXT,
 }
-_NEXT: Final = "For the next page; null: this is the last one."
+_NEXT: Final = "the next page; null: this is the last one."
+_CURSOR: Final[Schema] = {"type": ["string", "null"], "description": f"`cursor` of {_NEXT}"}
 STATUSES: Final[Schema] = {"enum": [status.value for status in Status]}
 _SUMMARY: Final[Mapping[str, Schema]] = {
     "name": TEXT,
@@ -239,8 +247,10 @@ PLAIN: Final[Mapping[str, Schema]] = {
         "What happened and what to do, and a stable `code` for programs (RFC 9457). Some have more fields.",
         may_lack=("field", "session_id", "status_now", "allowed", "raise_to"),
     ),
-    "EventList": fields({"events": listed("Event"), "next": {"type": ["integer", "null"], "description": _NEXT}}),
-    "SessionList": fields({"sessions": listed("Head"), "next": {"type": ["string", "null"], "description": _NEXT}}),
+    "EventList": fields(
+        {"events": listed("Event"), "next": {"type": ["integer", "null"], "description": f"`after` of {_NEXT}"}}
+    ),
+    "SessionList": paged("sessions", "Head"),
     "BulkOutcomes": fields({"outcomes": listed("BulkOutcome")}),
     "Inspection": fields(
         {
@@ -250,11 +260,11 @@ PLAIN: Final[Mapping[str, Schema]] = {
             "history": {"type": "array", "items": {}, "description": "The conversation, if its adapter keeps one."},
         }
     ),
-    "InterventionList": fields({"interventions": listed("Intervention")}),
-    "AlarmList": fields({"interventions": listed("LabelledAlarm")}),
-    "ArtifactList": fields({"artifacts": listed("Artifact")}),
-    "BatchList": fields({"batches": listed("Batch")}),
-    "SwitchList": fields({"switches": listed("SwitchSummary")}),
+    "InterventionList": paged("interventions", "Intervention"),
+    "AlarmList": paged("interventions", "LabelledAlarm"),
+    "ArtifactList": paged("artifacts", "Artifact"),
+    "BatchList": paged("batches", "Batch"),
+    "SwitchList": paged("switches", "SwitchSummary"),
     "SwitchCount": fields(
         {
             "count": COUNT,
@@ -288,9 +298,9 @@ PLAIN: Final[Mapping[str, Schema]] = {
             "terms": ref("Terms"),
         }
     ),
-    "AgentList": fields({"agents": listed("Agent")}),
-    "AuditList": fields({"entries": listed("AuditEntry"), "next": {"type": ["integer", "null"], "description": _NEXT}}),
-    "TokenList": fields({"tokens": listed("KeptToken")}),
+    "AgentList": paged("agents", "Agent"),
+    "AuditList": paged("entries", "AuditEntry"),
+    "TokenList": paged("tokens", "KeptToken"),
     "NewlyMadeToken": fields(
         {
             "name": TEXT,
@@ -319,7 +329,7 @@ PLAIN: Final[Mapping[str, Schema]] = {
             "expires_at": {**TIME, "description": "When the code stops being valid."},
         }
     ),
-    "BrowserSessionList": fields({"browser_sessions": listed("BrowserSession")}),
+    "BrowserSessionList": paged("browser_sessions", "BrowserSession"),
     "InboxChange": fields(
         {
             "asks": {**listed("InboxAsk"), "description": "Those that are new, or other than before."},
@@ -334,22 +344,22 @@ PLAIN: Final[Mapping[str, Schema]] = {
         },
         "What changed of the inbox; the first time all of it.",
     ),
-    "WebhookList": fields({"webhooks": listed("WebhookView")}),
+    "WebhookList": paged("webhooks", "WebhookView"),
     "NewlyMadeWebhook": fields(
         {
             "webhook": ref("WebhookView"),
             "secret": {**TEXT, "description": "What its deliveries are signed with. Shown this once."},
         }
     ),
-    "DeliveryList": fields({"deliveries": listed("DeliveryView")}),
+    "DeliveryList": paged("deliveries", "DeliveryView"),
     "Health": fields({"status": TEXT}),
     "Readiness": fields({"status": TEXT, "checks": {"type": "object", "additionalProperties": TEXT}}),
     "Policy": fields(_POLICY, "A version of a policy: all of it, as JSON and as YAML."),
     "PolicySummary": fields(_SUMMARY, "A version of a policy, without its document."),
     "Checklist": fields({"items": listed("ChecklistItem")}),
-    "ProposalList": fields({"proposals": listed("Proposal")}),
-    "PolicyList": fields({"policies": listed("PolicySummary")}),
-    "PolicyHistory": fields({"versions": listed("PolicySummary")}),
+    "ProposalList": paged("proposals", "Proposal"),
+    "PolicyList": paged("policies", "PolicySummary"),
+    "PolicyHistory": paged("versions", "PolicySummary"),
     "PolicyChange": fields(
         {
             "path": {**TEXT, "description": "Which parameter: `signals.cost.warn`."},

@@ -13,6 +13,7 @@ class Code(NamedTuple):
 
 CODES: Final[Mapping[str, Code]] = {
     "unreadable_body": Code(400, "The body is not JSON in UTF-8, or nested too deeply. Send what can be read."),
+    "invalid_cursor": Code(400, "The cursor is no `next` of this list. Leave it out to begin again."),
     "unauthorized": Code(401, "No token or browser session, or none that is valid. Send a token, or log in again."),
     "login_refused": Code(401, "The code was used or is too old, or the token is not valid. Get a new link."),
     "forbidden": Code(403, "The token's role is too low, or it belongs to another session. Use another token."),

@@ -72,8 +72,8 @@ def _message(session: Session, index: int, message: Message) -> dict[str, Any]:
 
 
 def etag_of(session: Session) -> str:
-    """Return the ETag of a session: quoted, as HTTP wants it."""
-    return f'"{session.mark}"'
+    """The ETag of a session: what a person decides by, and behind the # its position, for whoever wants all of it."""
+    return f'"{session.mark}#{session.position}"'
 
 
 def event_tag(kind: type[Event]) -> tuple[str, int]:

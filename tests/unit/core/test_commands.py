@@ -107,7 +107,6 @@ def test_a_command_that_cannot_be_read_is_damaged_and_says_to_send_it_again(cont
         (cmd.Redirect(id=ID, text="x", level="louder", grace=0.0), "level"),  # pyright: ignore[reportArgumentType]
         (cmd.Pause(id=ID, grace=cmd.LONGEST_GRACE + 1), "grace"),
         (cmd.Pause(id=ID, lapses=cmd.LONGEST_LAPSE + 1), "lapses"),
-        (cmd.Cancel(id=ID, restart=True), "restart"),
         (cmd.Pause(id=CommandId("")), "id"),
         (cmd.Pause(id=CommandId("x" * (cmd.ID_LIMIT + 1))), "id"),
     ],

@@ -667,3 +667,11 @@ def test_another_goal_and_another_turn_may_be_of_any_length() -> None:
     assert decide(in_status(S.RUNNING).session, goal, longest_correction=10)
     assert decide(in_status(S.RUNNING).session, short, longest_correction=10)
     assert decide(in_status(S.COMPLETED).session, turn, longest_correction=10)
+
+
+@pytest.mark.parametrize("status", sorted(S))
+def test_a_cancel_begins_nothing_anew_that_it_does_not_force_to_end(status: Status) -> None:
+    with pytest.raises(InvalidInput, match="goes with force") as refused:
+        decide(in_status(status).session, cmd.Cancel(id=ID_1, role="operate", restart=True))
+
+    assert refused.value.fields == {"field": "restart"}

@@ -11,7 +11,7 @@ const AGENT = "churn-memo";
 export function GuidedPath({ client }: { client: Client }): JSX.Element | null {
   const [agent, tell] = useState<Agent | undefined>();
   useEffect(() => {
-    client.get<{ agents: Agent[] }>("/agents").then(({ agents }) => tell(agents.find((one) => one.name === AGENT)), () => undefined);
+    client.all<Agent>("/agents", "agents").then((agents) => tell(agents.find((one) => one.name === AGENT)), () => undefined);
   }, [client]);
   if (!agent) return null;
   return (

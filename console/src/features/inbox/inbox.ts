@@ -3,7 +3,7 @@
 import { type Signal, signal } from "@preact/signals";
 import { type Client, heardOf, Refusal } from "../../api/client";
 import { type Frame, listen, NOT_A_STREAM } from "../../api/stream";
-import type { Inbox } from "../../api/types";
+import type { Inbox, InboxAsk } from "../../api/types";
 import { after, type Connection, CONNECTING } from "../../model/contact";
 import { waiting } from "../attention";
 import { merged } from "./grouping";
@@ -42,7 +42,12 @@ export class Inboxed {
 
   /** What one has just done is seen at once. */
   async look(): Promise<void> {
-    try { this.take(await this.client.get<Inbox>("/inbox")); } catch { /* The stream tells of it. */ }
+    try { this.take(await this.whole()); } catch { /* The stream tells of it. */ }
+  }
+
+  private async whole(): Promise<Inbox> {
+    const asks = await this.client.all<InboxAsk>("/inbox", "asks");
+    return { ...await this.client.get<Inbox>("/inbox?limit=1"), asks };
   }
 
   private take(inbox: Inbox): void {
@@ -60,7 +65,7 @@ export class Inboxed {
 
   private async poll(): Promise<void> {
     try {
-      this.take(await this.client.get<Inbox>("/inbox"));
+      this.take(await this.whole());
       this.connection.value = after(this.connection.value, { what: "opened" }, Date.now());
     } catch (error) {
       this.connection.value = after(this.connection.value, heardOf(error as Error), Date.now());

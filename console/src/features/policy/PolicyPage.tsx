@@ -107,11 +107,11 @@ export function PolicyPage({ client, me, name }: { client: Client; me: Me; name:
 async function load(client: Client, name: string, version: string | null): Promise<Found> {
   const path = `/policies/${encodeURIComponent(name)}`;
   const asked = version && /^\d{1,6}$/.test(version) ? `?version=${version}` : "";
-  const [shown, { versions }, { policies }, { proposals }] = await Promise.all([
+  const [shown, versions, policies, proposals] = await Promise.all([
     client.get<Whole>(path + asked),
-    client.get<{ versions: Summary[] }>(`${path}/history`),
-    client.get<{ policies: Summary[] }>("/policies"),
-    client.get<{ proposals: Proposal[] }>("/proposals?state=open"),
+    client.all<Summary>(`${path}/history`, "versions"),
+    client.all<Summary>("/policies", "policies"),
+    client.all<Proposal>("/proposals?state=open", "proposals"),
   ]);
   const newest = versions[0]!;
   const changes = shown.version === newest.version ? [] : (await client.get<{ changes: Change[] }>(`${path}/diff?to=${encodeURIComponent(`${shown.name}@${shown.version}`)}`)).changes;

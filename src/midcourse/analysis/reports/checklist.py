@@ -331,7 +331,7 @@ def _thresholds(report: Report, policy: Policy) -> Iterator[ChecklistItem]:
 
 def _drift(grounds: Grounds) -> Iterator[ChecklistItem]:
     rule = grounds.policy.signals.scope_drift
-    if rule.warn is None and rule.intervene is None:
+    if not rule.is_measured:
         return
     yield _item(
         "drift-encoder",

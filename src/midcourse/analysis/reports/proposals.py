@@ -76,12 +76,6 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return from_document(self.document)
 
 
-class Proposals(msgspec.Struct, frozen=True):
-    """Several, as an answer has them."""
-
-    proposals: tuple[Proposal, ...]
-
-
 class Tuned(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a review: proposals, and why there are no others.
 

@@ -6,6 +6,7 @@ Whatever is tried again is safe to be: reads, and commands whose id goes with th
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -29,6 +30,8 @@ ANSWER_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 45.0
 """A stream says something every 15 seconds; one that is silent for so long is dead."""
+LONGEST_PAGE: Final = 1000
+"""Items of the longest page that a server takes a request for."""
 KEY_LIMIT: Final = 128
 """The longest command id that a server takes."""
 _BUSY: Final = (429, 502, 503, 504)
@@ -107,6 +110,42 @@ class HttpConnection:
     async def get(self, path: str, kind: type[T], parameters: Parameters | None = None, *, wait: float = 0.0) -> T:
         """What stands at ``path``."""
         return self.read(await self.send("GET", path, parameters=parameters, wait=wait), kind)
+
+    async def items(
+        self,
+        path: str,
+        name: str,
+        kind: type[T],
+        parameters: Parameters | None = None,
+        *,
+        limit: int | None = None,
+        wait: float = 0.0,
+    ) -> list[T]:
+        """Return the first ``limit`` items of a list, or (None) all of them. The server calls them ``name``."""
+        found: list[T] = []
+        cursor: str | None = None
+        while True:
+            size = LONGEST_PAGE if limit is None else min(LONGEST_PAGE, limit - len(found))
+            items, cursor = await self.page(path, name, kind, parameters, limit=size, cursor=cursor, wait=wait)
+            found += items
+            if cursor is None or len(found) == limit:
+                return found
+
+    async def page(
+        self,
+        path: str,
+        name: str,
+        kind: type[T],
+        parameters: Parameters | None = None,
+        *,
+        limit: int,
+        cursor: str | None,
+        wait: float = 0.0,
+    ) -> tuple[list[T], str | None]:
+        """Return the items of a list that are behind ``cursor``, and the next cursor; None: these are the last."""
+        wanted = {**(parameters or {}), "limit": limit, **({} if cursor is None else {"cursor": cursor})}
+        found: Any = await self.get(path, _page_of(name, kind), wanted, wait=wait)
+        return getattr(found, name), found.next
 
     def read(self, content: bytes, kind: type[T]) -> T:
         """Decode an answer's body.
@@ -226,6 +265,11 @@ class HttpConnection:
             url=self.url,
             command_id=key,
         )
+
+
+@cache
+def _page_of(name: str, kind: type) -> type[Any]:
+    return msgspec.defstruct("Page", [(name, list[kind]), ("next", str | None, None)])
 
 
 def _httpx2() -> ModuleType:

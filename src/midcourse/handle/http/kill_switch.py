@@ -29,10 +29,6 @@ class _Shown(Switch, frozen=True, kw_only=True):
         return SwitchReport(switch, worst_first(self.report), self.durable, self.hint)
 
 
-class _List(msgspec.Struct, frozen=True):
-    switches: tuple[_Shown, ...]
-
-
 class _Outcomes(msgspec.Struct, frozen=True):
     outcomes: tuple[Released, ...]
 
@@ -63,7 +59,7 @@ class RemoteKillSwitch:
 
     async def reports(self, *, limit: int = 20) -> Sequence[SwitchReport]:
         """The switches, those that stand first, each with the sessions that it holds."""
-        found = (await self._wire.get("kill-switches", _List, {"limit": limit})).switches
+        found = await self._wire.items("kill-switches", "switches", Switch, limit=limit)
         return [await self.report(one.id) for one in found]
 
     async def report(self, switch: str) -> SwitchReport:

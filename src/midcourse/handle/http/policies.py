@@ -21,14 +21,6 @@ class _Whole(Summary, frozen=True, kw_only=True):
     yaml: str
 
 
-class _List(msgspec.Struct, frozen=True):
-    policies: tuple[Summary, ...]
-
-
-class _History(msgspec.Struct, frozen=True):
-    versions: tuple[Summary, ...]
-
-
 class _Check(msgspec.Struct, frozen=True):
     document: Any
 
@@ -54,11 +46,11 @@ class RemotePolicies:
 
     async def newest(self) -> tuple[Summary, ...]:
         """Every policy in its newest version."""
-        return (await self._wire.get("policies", _List)).policies
+        return tuple(await self._wire.items("policies", "policies", Summary))
 
     async def history(self, name: str) -> tuple[Summary, ...]:
         """Every version of a policy, the newest first."""
-        return (await self._wire.get(f"{_path(name)}/history", _History)).versions
+        return tuple(await self._wire.items(f"{_path(name)}/history", "versions", Summary))
 
     async def find(self, reference: str) -> tuple[KeptPolicy, str]:
         """Return a policy (``team``), or one version of it (``team@3``); and the same as YAML."""

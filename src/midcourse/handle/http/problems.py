@@ -38,7 +38,7 @@ KINDS: Final[Mapping[str, type[MidcourseError]]] = {
     ),
     **dict.fromkeys(
         (
-            *("body_too_large", "unreadable_body", "method_not_allowed", "not_found", "not_started"),
+            *("body_too_large", "invalid_cursor", "unreadable_body", "method_not_allowed", "not_found", "not_started"),
             *("artifact_not_found", "blob_not_found", "browser_session_not_found"),
             *("policy_not_found", "proposal_not_found", "token_not_found", "token_exists"),
             *("webhook_not_found", "kill_switch_not_found", "no_recordings", "too_few_runs"),

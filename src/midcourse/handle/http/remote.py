@@ -17,13 +17,7 @@ from midcourse.handle.http.connection import HttpConnection, Parameters
 from midcourse.handle.http.kill_switch import RemoteKillSwitch
 from midcourse.handle.http.response_bodies import (
     KnownAgent,
-    WireAgents,
-    WireAlarms,
-    WireArtifacts,
-    WireAudit,
-    WireBatches,
     WireBulk,
-    WireHeads,
     WireId,
     WireLogin,
     audited_of,
@@ -37,7 +31,6 @@ from midcourse.policy.artifacts import Artifact, check_reviewed
 from midcourse.policy.restraint import Batch
 from midcourse.ports.store import Head
 
-PAGE: Final = 200
 LONGEST_BULK: Final = 30.0
 """Seconds that many sessions may take to answer."""
 AUDIT_PAGE: Final = 100
@@ -91,7 +84,7 @@ class RemoteMidcourse:
 
     async def agents(self) -> Sequence[KnownAgent]:
         """The agents that can be started there, by name: what each does, and examples of what to ask of it."""
-        return (await self._wire.get("agents", WireAgents)).agents
+        return await self._wire.items("agents", "agents", KnownAgent)
 
     async def get(self, session_id: str) -> SessionHandle[Any]:
         """A session that exists.
@@ -126,7 +119,6 @@ class RemoteMidcourse:
             InvalidInput: there is no such status, or the limit is not from 1 to 1000.
         """
         check_listing(status, limit)
-        heads: list[Head] = []
         parameters: dict[str, str | int | float | bool | list[str]] = {"status": list(status)}
         if agent is not None:
             parameters["agent"] = agent
@@ -135,16 +127,8 @@ class RemoteMidcourse:
         if tenant is not None:
             parameters["tenant"] = tenant
         if before is not None:
-            parameters["cursor"] = before
-        while True:
-            page = await self._page(parameters | {"limit": min(PAGE, limit - len(heads))})
-            heads += heads_of(page.sessions)
-            if page.next is None or len(heads) >= limit:
-                return heads
-            parameters["cursor"] = page.next
-
-    async def _page(self, parameters: Parameters) -> WireHeads:
-        return await self._wire.get("sessions", WireHeads, parameters)
+            parameters["before"] = before
+        return heads_of(await self._wire.items("sessions", "sessions", dict[str, Any], parameters, limit=limit))
 
     async def bulk(
         self,
@@ -190,15 +174,15 @@ class RemoteMidcourse:
         """
         check_audit(after, limit, before)
         found: list[Audited] = []
-        following: int | None = after if before is None else before
-        while following is not None and len(found) < limit:
-            given = {"session": session, "since": since, "tenant": tenant, "limit": min(AUDIT_PAGE, limit - len(found))}
-            given["after" if before is None else "before"] = following
-            page = await self._wire.get("audit", WireAudit, _given(given))
-            more = audited_of(page.entries)
+        cursor: str | None = None
+        given = _given({"session": session, "since": since, "tenant": tenant, "after": after, "before": before})
+        while True:
+            size = min(AUDIT_PAGE, limit - len(found))
+            page, cursor = await self._wire.page("audit", "entries", dict[str, Any], given, limit=size, cursor=cursor)
+            more = audited_of(page)
             found = found + more if before is None else more + found
-            following = page.next
-        return found
+            if cursor is None or len(found) == limit:
+                return found
 
     async def audit_export(
         self, *, session: str | None = None, since: float | None = None, tenant: str | None = None
@@ -225,8 +209,8 @@ class RemoteMidcourse:
         ``label="none"`` are those of which nobody has said anything yet. A session's own list says more of each.
         """
         check_interventions(since, label, limit)
-        given = {"since": since, "agent": agent, "label": label, "limit": limit, "tenant": tenant}
-        return (await self._wire.get("interventions", WireAlarms, _given(given))).interventions
+        given = _given({"since": since, "agent": agent, "label": label, "tenant": tenant})
+        return await self._wire.items("interventions", "interventions", LabelledAlarm, given, limit=limit)
 
     async def alarms(
         self,
@@ -242,8 +226,8 @@ class RemoteMidcourse:
         ``standard`` says (an hour). ``person`` is who began the session.
         """
         check_alarms(gather, limit)
-        given = {"person": person, "gather": gather, "limit": limit, "tenant": tenant}
-        return (await self._wire.get("alarms", WireBatches, _given(given))).batches
+        given = _given({"person": person, "gather": gather, "tenant": tenant})
+        return await self._wire.items("alarms", "batches", Batch, given, limit=limit)
 
     async def artifacts(
         self, *, session: str | None = None, due: bool = False, limit: int = 100, tenant: str | None = None
@@ -254,8 +238,8 @@ class RemoteMidcourse:
         every seven days, or as often as the session's policy says.
         """
         check_limit(limit)
-        given = {"session": session, "due": "true" if due else None, "limit": limit, "tenant": tenant}
-        return (await self._wire.get("artifacts", WireArtifacts, _given(given))).artifacts
+        given = _given({"session": session, "due": "true" if due else None, "tenant": tenant})
+        return await self._wire.items("artifacts", "artifacts", Artifact, given, limit=limit)
 
     async def reviewed(self, session_id: str, name: str, documentation: str = "", *, by: str = "local") -> Artifact:
         """Say that you have looked at an artifact, and what it is: it comes up again later.
@@ -275,7 +259,8 @@ class RemoteMidcourse:
 
         ``by`` is not sent: the server knows from the token who it is.
         """
-        return await self._wire.get("inbox", Inbox)
+        asks = await self._wire.items("inbox", "asks", InboxAsk)
+        return msgspec.structs.replace(await self._wire.get("inbox", Inbox, {"limit": 1}), asks=tuple(asks))
 
     async def own(self, session_id: str, ask: str, owner: str | None = None, *, by: str = "local") -> InboxAsk:
         """Take an open ask, or give it to ``owner``. The last word counts.

@@ -11,12 +11,9 @@ from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Recorded, decode_record
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.inspection import Inspection, StepView
-from midcourse.core.interventions import Intervention, LabelledAlarm
 from midcourse.core.receipt import Receipt
 from midcourse.core.session import Session
 from midcourse.core.terms import Terms
-from midcourse.policy.artifacts import Artifact
-from midcourse.policy.restraint import Batch
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head
 
@@ -40,30 +37,10 @@ class WireDelta(msgspec.Struct):
     text: str
 
 
-class WireHeads(msgspec.Struct):
-    """A page of sessions."""
-
-    sessions: list[dict[str, Any]]
-    next: str | None = None
-
-
 class WireBulk(msgspec.Struct):
     """What became of many sessions."""
 
     outcomes: list[BulkOutcome]
-
-
-class WireAudit(msgspec.Struct):
-    """A page of the audit log."""
-
-    entries: list[dict[str, Any]]
-    next: int | None = None
-
-
-class WireInterventions(msgspec.Struct):
-    """The interventions of one session."""
-
-    interventions: list[Intervention]
 
 
 class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,30 +55,6 @@ class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
     terms: Terms
     description: str = ""
     goals: tuple[str, ...] = ()
-
-
-class WireAgents(msgspec.Struct):
-    """The agents of a server."""
-
-    agents: list[KnownAgent]
-
-
-class WireAlarms(msgspec.Struct):
-    """Interventions over many sessions."""
-
-    interventions: list[LabelledAlarm]
-
-
-class WireArtifacts(msgspec.Struct):
-    """What agents made."""
-
-    artifacts: list[Artifact]
-
-
-class WireBatches(msgspec.Struct):
-    """Alarms as people are told of them."""
-
-    batches: list[Batch]
 
 
 class WireLogin(msgspec.Struct):

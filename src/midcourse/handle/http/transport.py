@@ -23,7 +23,6 @@ from midcourse.handle.http.connection import HttpConnection
 from midcourse.handle.http.event_stream import watch
 from midcourse.handle.http.response_bodies import (
     WireId,
-    WireInterventions,
     WireResult,
     inspection_of,
     previews_of,
@@ -123,7 +122,7 @@ class HttpTransport:
 
     async def interventions(self, session_id: SessionId) -> Sequence[Intervention]:
         """Return what policies, and the agent itself, have stepped in with."""
-        return (await self._wire.get(f"{_path(session_id)}/interventions", WireInterventions)).interventions
+        return await self._wire.items(f"{_path(session_id)}/interventions", "interventions", Intervention)
 
     async def signals(self, session_id: SessionId) -> Signals:
         """Return each signal with its thresholds and its history."""

@@ -10,17 +10,9 @@ from midcourse.handle.http.connection import HttpConnection
 from midcourse.people.webhooks import DeliveryView, WebhookView, check_kinds
 
 
-class _List(msgspec.Struct, frozen=True):
-    webhooks: tuple[WebhookView, ...]
-
-
 class _Made(msgspec.Struct, frozen=True):
     webhook: WebhookView
     secret: str
-
-
-class _Deliveries(msgspec.Struct, frozen=True):
-    deliveries: tuple[DeliveryView, ...]
 
 
 class RemoteWebhooks:
@@ -42,7 +34,7 @@ class RemoteWebhooks:
 
     async def list(self) -> Sequence[WebhookView]:
         """The webhooks, and whether what they are told arrives."""
-        return (await self._wire.get("webhooks", _List)).webhooks
+        return await self._wire.items("webhooks", "webhooks", WebhookView)
 
     async def remove(self, webhook: str) -> None:
         """Forget a webhook, and what it was still to be told."""
@@ -54,8 +46,7 @@ class RemoteWebhooks:
 
     async def deliveries(self, webhook: str, limit: int = 100) -> Sequence[DeliveryView]:
         """What it is and was told in the last seven days, the newest first."""
-        found = await self._wire.get(f"{_path(webhook)}/deliveries", _Deliveries, {"limit": limit})
-        return found.deliveries
+        return await self._wire.items(f"{_path(webhook)}/deliveries", "deliveries", DeliveryView, limit=limit)
 
 
 def _path(webhook: str) -> str:

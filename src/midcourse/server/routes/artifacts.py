@@ -7,24 +7,26 @@ from starlette.responses import Response
 
 from midcourse.core.ids import SessionId
 from midcourse.core.to_json import to_json
-from midcourse.handle import Midcourse
-from midcourse.policy.artifact_shelf import reviewed
-from midcourse.policy.artifacts import check_reviewed
+from midcourse.policy.artifact_shelf import read_artifacts, reviewed
+from midcourse.policy.artifacts import check_reviewed, due_order
 from midcourse.server import schemas
 from midcourse.server.caller import Sender, Watcher
 from midcourse.server.openapi import answers
+from midcourse.server.pages import USUAL, CursorQuery, LimitQuery, Pages
 from midcourse.server.routes.path_parameters import SessionPath, TenantQuery
 from midcourse.server.to_json import answer
 
 router = APIRouter(tags=["inbox"])
+_PAGES = Pages("artifacts", tuple[float, str, int], due_order)
 
 
 @router.get("/artifacts", responses=answers("ArtifactList", 200, "damaged"))
 async def list_artifacts(
     caller: Watcher,
     session: Annotated[str | None, Query(min_length=1, max_length=300, description="Those of one session.")] = None,
-    due: Annotated[bool, Query(description="Only those that are due for review by now.")] = False,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    due: Annotated[bool, Query(description="Those alone that somebody should look at by now.")] = False,
+    limit: LimitQuery = USUAL,
+    cursor: CursorQuery = None,
     tenant: TenantQuery = None,
 ) -> Response:
     """List the artifacts that agents reported, the most urgent first.
@@ -34,8 +36,10 @@ async def list_artifacts(
     whose, named = caller.narrowed(tenant), session and caller.named(session)
 
     async def shown() -> Response:
-        found = await Midcourse(caller.control).artifacts(session=named, due=due, limit=limit, tenant=whose)
-        return answer({"artifacts": to_json(found)})
+        store, now = caller.control.worker.store, caller.control.worker.clock.now()
+        found = await read_artifacts(store, session=named, tenant=whose)
+        page = _PAGES.of((one for one in found if not due or one.is_due(now)), limit, cursor)
+        return answer({"artifacts": to_json(page.items), "next": page.next})
 
     return await caller.read(shown())
 

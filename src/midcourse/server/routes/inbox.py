@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, NamedTuple, cast
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from midcourse.core.ids import SessionId
@@ -12,13 +12,14 @@ from midcourse.core.to_json import to_json
 from midcourse.errors import InvalidInput
 from midcourse.people.alarms import waiting_beside_asks
 from midcourse.people.inbox import PeopleInbox
-from midcourse.people.inbox_rules import Inbox, check_hand_over, check_name
+from midcourse.people.inbox_rules import Inbox, ask_order, check_hand_over, check_name
 from midcourse.policy.artifacts import Artifact
 from midcourse.policy.restraint import Batch
 from midcourse.server import schemas
 from midcourse.server.auth import Access
 from midcourse.server.caller import Caller, Sender, Watcher
 from midcourse.server.openapi import BODY, answers, streams
+from midcourse.server.pages import USUAL, CursorQuery, Pages
 from midcourse.server.routes.path_parameters import SessionPath, TenantQuery
 from midcourse.server.stream import Stream, frame, wants_stream
 from midcourse.server.to_json import answer
@@ -27,6 +28,7 @@ router = APIRouter(tags=["inbox"])
 AskPath = Annotated[str, Path(min_length=1, max_length=200, description="The ask's id, such as ask_1.")]
 EVERY = 0.5
 """Seconds between two looks at what is asked."""
+_ASKS = Pages("inbox", tuple[float, float, str, str], ask_order)
 SELDOM = 10
 """The number of polls between two reads of the less urgent: alarms, artifacts, and how many sessions run."""
 
@@ -40,16 +42,27 @@ class _Slow(NamedTuple):
 
 
 @router.get("/inbox", responses=streams("Inbox", "damaged", frames="InboxChange"))
-async def get_inbox(request: Request, caller: Watcher, tenant: TenantQuery = None) -> Response:
+async def get_inbox(
+    request: Request,
+    caller: Watcher,
+    tenant: TenantQuery = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many asks at most; a stream sends all.")] = USUAL,
+    cursor: CursorQuery = None,
+) -> Response:
     """What waits for people: asks by deadline, with their owners, alarms in batches, and artifacts that are due.
 
-    With `Accept: text/event-stream` the same as `event: inbox`, and then each time what changed: in `asks` those that
+    The asks come in pages; the rest is the most urgent of it, with each.
+    With `Accept: text/event-stream` all as `event: inbox`, and then each time what changed: in `asks` those that
     are new or other than before, in `gone` the `session/ask` of those that are not there any more, the rest whole.
     """
     desk, whose = _desk(caller), caller.narrowed(tenant)
     if wants_stream(request):
+        if cursor is not None:
+            raise InvalidInput("A stream has no pages. Leave cursor out, or ask for a page.", field="cursor")
         return Stream(inbox_frames(caller, desk, whose), caller)
-    return answer(to_json(await _read(caller, desk, whose, await _slow(caller, desk, whose))))
+    found = await _read(caller, desk, whose, await _slow(caller, desk, whose))
+    page = _ASKS.of(found.asks, limit, cursor)
+    return answer({**to_json(found), "asks": to_json(page.items), "next": page.next})
 
 
 def _desk(caller: Caller) -> PeopleInbox:

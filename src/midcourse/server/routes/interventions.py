@@ -5,26 +5,43 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from midcourse.core.interventions import LATEST, LONGEST_GATHER, LabelFilter
+from midcourse.core.interventions import LATEST, LONGEST_GATHER, Intervention, LabelFilter, LabelledAlarm
 from midcourse.core.to_json import to_json
 from midcourse.handle import Midcourse
+from midcourse.people.alarms import alarms_in_batches, interventions_in
+from midcourse.policy.intervention_shelf import alarm_key
+from midcourse.policy.restraint import Batch
 from midcourse.server.caller import Reader, Watcher
 from midcourse.server.openapi import answers
+from midcourse.server.pages import USUAL, CursorQuery, LimitQuery, Pages
 from midcourse.server.routes.path_parameters import SessionPath, TenantQuery
 from midcourse.server.to_json import answer, batch_view, intervention_view
 
 router = APIRouter(tags=["interventions"])
 
 
+def _batch_order(batch: Batch) -> tuple[float, float, str, str, str]:
+    first = batch.alarms[0]
+    return (-batch.ready_at, -batch.since, batch.person, first.session, first.intervention)
+
+
+_OF_SESSION = Pages[tuple[int, Intervention]]("session-interventions", int, lambda one: one[0])
+_NEWEST = Pages[LabelledAlarm]("interventions", str, alarm_key)
+_BATCHES = Pages("alarms", tuple[float, float, str, str, str], _batch_order)
+
+
 @router.get(
     "/sessions/{session_id}/interventions", responses=answers("InterventionList", 200, "session_not_found", "damaged")
 )
-async def get_interventions(session_id: SessionPath, caller: Reader) -> Response:
+async def get_interventions(
+    session_id: SessionPath, caller: Reader, limit: LimitQuery = USUAL, cursor: CursorQuery = None
+) -> Response:
     """What policies, and the agent itself, have stepped in with, oldest first: why, and the arithmetic of it."""
     handle = await Midcourse(caller.control).get(session_id)
 
     async def shown() -> Response:
-        return answer({"interventions": [intervention_view(one) for one in await handle.interventions()]})
+        page = _OF_SESSION.of(enumerate(await handle.interventions()), limit, cursor)
+        return answer({"interventions": [intervention_view(one) for _, one in page.items], "next": page.next})
 
     return await caller.read(shown())
 
@@ -54,16 +71,24 @@ async def list_interventions(
     label: Annotated[
         LabelFilter | None, Query(description="Those that were labelled so; `none`: those without a label.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    limit: LimitQuery = USUAL,
+    cursor: CursorQuery = None,
     tenant: TenantQuery = None,
 ) -> Response:
     """Interventions over all sessions, newest first, each with the last label. A new one is listed within a moment."""
 
     async def shown() -> Response:
-        found = await Midcourse(caller.control).interventions(
-            since=since, agent=agent, label=label, limit=limit, tenant=caller.narrowed(tenant)
+        found = await interventions_in(
+            caller.control.worker.store,
+            since=since,
+            agent=agent,
+            label=label,
+            limit=limit + 1,
+            tenant=caller.narrowed(tenant),
+            before=_NEWEST.after(cursor) or "",
         )
-        return answer({"interventions": [intervention_view(one) for one in found]})
+        page = _NEWEST.first(found, limit)
+        return answer({"interventions": [intervention_view(one) for one in page.items], "next": page.next})
 
     return await caller.read(shown())
 
@@ -81,7 +106,8 @@ async def list_alarms(
             description="Seconds for which what does not interrupt is gathered; left out, as its policy says.",
         ),
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many batches at most.")] = 100,
+    limit: LimitQuery = USUAL,
+    cursor: CursorQuery = None,
     tenant: TenantQuery = None,
 ) -> Response:
     """List interventions in batches, as people are notified, newest first. An interruption comes at once, alone."""
@@ -89,7 +115,9 @@ async def list_alarms(
     async def shown() -> Response:
         whom = person and caller.person(person)
         whose = caller.narrowed(tenant)
-        found = await Midcourse(caller.control).alarms(whom, gather=gather, limit=limit, tenant=whose)
-        return answer({"batches": [batch_view(one) for one in found]})
+        store, now = caller.control.worker.store, caller.control.worker.clock.now()
+        found = await alarms_in_batches(store, now, person=whom, gather=gather, tenant=whose)
+        page = _BATCHES.of(found, limit, cursor)
+        return answer({"batches": [batch_view(one) for one in page.items], "next": page.next})
 
     return await caller.read(shown())

@@ -3,7 +3,7 @@
 import hashlib
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Path
 from starlette.responses import Response
 
 from midcourse.core.ids import SessionId
@@ -12,13 +12,22 @@ from midcourse.core.to_json import to_json
 from midcourse.errors import AccessDenied
 from midcourse.handle.kill_switch import KillSwitch
 from midcourse.server import schemas
-from midcourse.server.caller import Caller, Watcher, sender_with
+from midcourse.server.caller import Caller, Reckoner, Watcher, sender_with
 from midcourse.server.openapi import answers
+from midcourse.server.pages import USUAL, CursorQuery, LimitQuery, Pages
 from midcourse.server.to_json import answer, switch_view
 
 router = APIRouter(prefix="/kill-switches", tags=["kill switch"])
 SwitchPath = Annotated[str, Path(min_length=1, max_length=100, description="The kill switch's id.")]
 SwitchOperator = Annotated[Caller, Depends(sender_with("operate"))]
+
+
+def _order(report: SwitchReport) -> tuple[bool, float, str]:
+    one = report.switch
+    return (not one.stands, -(one.at if one.lifted_at is None else one.lifted_at), one.id)
+
+
+_PAGES = Pages("kill-switches", tuple[bool, float, str], _order)
 
 
 def _scope(caller: Caller, wish: schemas.SwitchScope) -> Scope:
@@ -47,21 +56,20 @@ def _check_own(caller: Caller, report: SwitchReport) -> None:
 
 
 @router.get("", responses=answers("SwitchList", 200, "damaged"))
-async def list_kill_switches(
-    caller: Watcher, limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 20
-) -> Response:
+async def list_kill_switches(caller: Watcher, limit: LimitQuery = USUAL, cursor: CursorQuery = None) -> Response:
     """The kill switches: those that stand first, then those that were lifted, newest first."""
 
     async def shown() -> Response:
-        found = await KillSwitch(caller.control).reports(tenant=caller.tenant, limit=limit)
-        return answer({"switches": [switch_view(_visible(caller, one), whole=False) for one in found]})
+        page = _PAGES.of(await KillSwitch(caller.control).reports(tenant=caller.tenant, limit=None), limit, cursor)
+        views = [switch_view(_visible(caller, one), whole=False) for one in page.items]
+        return answer({"switches": views, "next": page.next})
 
     return await caller.read(shown())
 
 
 @router.post("/preview", responses=answers("SwitchCount", 200, body=True))
-async def preview_kill_switch(body: schemas.PreviewSwitch, caller: Watcher) -> Response:
-    """Preview what a kill switch over this scope would halt now. Nothing is changed."""
+async def preview_kill_switch(body: schemas.PreviewSwitch, caller: Reckoner) -> Response:
+    """What a kill switch over this scope would halt now. Nothing is changed."""
     scope = _scope(caller, body.scope)
 
     async def shown() -> Response:

@@ -7,14 +7,16 @@ from starlette.responses import Response
 
 from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.server.auth import Access, access_of, credential_of, place_asked, set_cookie
-from midcourse.server.caller import Operator, Watcher, check_headers
-from midcourse.server.logins import described
+from midcourse.server.caller import Administrator, Operator, Reckoner, Watcher, check_headers
+from midcourse.server.logins import BrowserSession, described
 from midcourse.server.openapi import answers, open_answers
 from midcourse.server.origins import check_own_page
+from midcourse.server.pages import USUAL, CursorQuery, LimitQuery, Pages
 from midcourse.server.schemas import LogIn
 from midcourse.server.to_json import answer, login_view
 
 router = APIRouter(tags=["server"])
+_PAGES = Pages[BrowserSession]("browser-sessions", tuple[float, str], lambda one: (-one.created_at, one.id))
 
 
 def _access(request: Request) -> Access:
@@ -57,7 +59,7 @@ async def login_status(request: Request, _caller: Watcher) -> Response:
 
 
 @router.delete("/login", status_code=204, responses=answers("", 204, "browser_session_not_found", changes=True))
-async def log_out(request: Request, caller: Watcher) -> Response:
+async def log_out(request: Request, caller: Reckoner) -> Response:
     """End the browser session that the request comes with, and its open streams."""
     access = _access(request)
     found = await access.browser_session(request)
@@ -82,9 +84,12 @@ async def make_login_code(request: Request, caller: Watcher) -> Response:
 
 
 @router.get("/browser-sessions", responses=answers("BrowserSessionList", 200))
-async def list_browsers(request: Request, caller: Operator) -> Response:
+async def list_browsers(
+    request: Request, caller: Operator, limit: LimitQuery = USUAL, cursor: CursorQuery = None
+) -> Response:
     """The browsers that are logged in, of the caller's tenant, the newest first."""
-    return answer({"browser_sessions": await _access(request).logins.list(tenant=caller.tenant)})
+    page = _PAGES.of(await _access(request).logins.list(tenant=caller.tenant), limit, cursor)
+    return answer({"browser_sessions": page.items, "next": page.next})
 
 
 @router.delete(
@@ -93,7 +98,7 @@ async def list_browsers(request: Request, caller: Operator) -> Response:
 async def end_browser(
     name: Annotated[str, Path(min_length=1, max_length=64, description="The browser session's id.")],
     request: Request,
-    caller: Operator,
+    caller: Administrator,
 ) -> Response:
     """Log a browser out: here at once, in other processes within a second. Its open streams end soon."""
     if not await _access(request).logins.end(name, by=caller.principal):

@@ -15,8 +15,9 @@ from midcourse.policy.schema import REFERENCE
 from midcourse.policy.yaml_reader import Draft, bare, not_found
 from midcourse.ports.store import Store
 from midcourse.server import schemas
-from midcourse.server.caller import Caller, PolicyKeeper, Watcher
+from midcourse.server.caller import Caller, PolicyKeeper, Reckoner, Watcher
 from midcourse.server.openapi import answers
+from midcourse.server.pages import USUAL, CursorQuery, LimitQuery, Pages
 from midcourse.server.policy_to_json import check_view, difference_view, etag_of, policy_view
 from midcourse.server.routes.path_parameters import PolicyPath
 from midcourse.server.to_json import answer
@@ -25,6 +26,9 @@ from midcourse.server.validation_errors import shortened
 router = APIRouter(tags=["policies"])
 Version = Annotated[int | None, Query(ge=1, le=999_999, description="Which version; left out, the newest.")]
 Reference = Annotated[str, Query(pattern=REFERENCE, description="Another policy, or a version of one: `standard@1`.")]
+
+_POLICIES = Pages[versions.Summary]("policies", tuple[int, str], lambda one: versions.name_order(one.name))
+_HISTORY = Pages[versions.Summary]("history", int, lambda one: -one.version)
 
 
 async def _meant(caller: Caller, name: str, version: int | None) -> str:
@@ -38,18 +42,19 @@ def _store(caller: Caller) -> Store:
 
 
 @router.get("/policies", responses=answers("PolicyList", 200, "damaged"))
-async def list_policies(caller: Watcher) -> Response:
+async def list_policies(caller: Watcher, limit: LimitQuery = USUAL, cursor: CursorQuery = None) -> Response:
     """Every policy in its newest version: the built-in ones, then those that were saved.
 
     Those of the host are everybody's to read. A tenant's own are `acme~name`, and only that tenant sees them.
     """
     found = await caller.read(versions.newest(_store(caller), tenant=caller.tenant))
-    return answer({"policies": [to_json(versions.summary_of(one)) for one in found]})
+    page = _POLICIES.of(map(versions.summary_of, found), limit, cursor)
+    return answer({"policies": to_json(page.items), "next": page.next})
 
 
 @router.post("/policies/check", responses=answers("PolicyCheck", 200, "policy_not_found", body=True))
-async def check_policy(body: schemas.PolicyDraft, caller: Watcher) -> Response:
-    """Check if a text is a policy. Mistakes are listed line by line in `mistakes`; nothing is saved.
+async def check_policy(body: schemas.PolicyDraft, caller: Reckoner) -> Response:
+    """Whether a text is a policy. What is wrong is told line by line in `mistakes`; nothing is saved.
 
     Its base may be one that was saved here. `changes` are those against that, or against another one that is named.
     """
@@ -75,12 +80,15 @@ async def _shown(caller: Caller, found: versions.KeptPolicy) -> Response:
 
 
 @router.get("/policies/{name}/history", responses=answers("PolicyHistory", 200, "policy_not_found", "damaged"))
-async def policy_history(name: PolicyPath, caller: Watcher) -> Response:
+async def policy_history(
+    name: PolicyPath, caller: Watcher, limit: LimitQuery = USUAL, cursor: CursorQuery = None
+) -> Response:
     """Every version of a policy, the newest first: who saved it, when and why."""
     found = await caller.read(versions.history(_store(caller), await _meant(caller, name, None)))
     if not found:
         raise not_found(name, await versions.names(_store(caller), tenant=caller.tenant))
-    return answer({"versions": [to_json(versions.summary_of(one)) for one in found]})
+    page = _HISTORY.of(map(versions.summary_of, found), limit, cursor)
+    return answer({"versions": to_json(page.items), "next": page.next})
 
 
 @router.get("/policies/{name}/diff", responses=answers("PolicyDifference", 200, "policy_not_found", "damaged"))
@@ -96,6 +104,7 @@ async def diff_policies(name: PolicyPath, to: Reference, caller: Watcher, versio
     responses=answers(
         "Policy",
         200,
+        "policy_not_found",
         "policy_unchanged",
         "precondition_failed",
         "idempotency_key_reused",

@@ -10,6 +10,7 @@ from midcourse.analysis.reports.checklist import ChecklistItem, checklist
 from midcourse.analysis.reports.checklist_inputs import grounds_of
 from midcourse.analysis.reports.fleet import NAMELESS, Fleet, default_policy, report_on
 from midcourse.analysis.reports.html import POLICY, page
+from midcourse.analysis.reports.proposals import Proposal
 from midcourse.analysis.reports.report import Report
 from midcourse.core.to_json import to_json
 from midcourse.policy.schema import REFERENCE
@@ -18,6 +19,7 @@ from midcourse.ports.store import Store
 from midcourse.server import schemas
 from midcourse.server.caller import Administrator, Caller, Watcher
 from midcourse.server.openapi import also, answers
+from midcourse.server.pages import USUAL, CursorQuery, LimitQuery, Pages
 from midcourse.server.to_json import answer
 
 router = APIRouter(tags=["reports"])
@@ -35,6 +37,8 @@ PolicyName = Annotated[
     str | None, Query(pattern=REFERENCE, description="What sessions without one are held against; the server's own.")
 ]
 ProposalPath = Annotated[str, Path(min_length=1, max_length=100, description="The proposal's id.")]
+
+_PROPOSALS = Pages[Proposal]("proposals", tuple[float, str], lambda one: (-one.made_at, one.id))
 
 
 def _store(caller: Caller) -> Store:
@@ -107,10 +111,13 @@ async def list_proposals(
     state: Annotated[
         Literal["open", "accepted", "refused", "superseded"] | None, Query(description="Only those.")
     ] = None,
+    limit: LimitQuery = USUAL,
+    cursor: CursorQuery = None,
 ) -> Response:
     """What reviews proposed for thresholds, per agent and per person, with the evidence, newest first."""
     found = await caller.read(review.proposals(_store(caller), state=state, tenant=caller.tenant))
-    return answer({"proposals": to_json(found)})
+    page = _PROPOSALS.of(found, limit, cursor)
+    return answer({"proposals": to_json(page.items), "next": page.next})
 
 
 @router.post(

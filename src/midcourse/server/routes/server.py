@@ -1,26 +1,32 @@
 """The server itself: its agents, its tokens, its audit log, and who the caller is."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Final, cast
+from typing import Annotated, Final, Literal, cast
 
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
+from midcourse.core.audit import Audited
 from midcourse.core.audit_export import Title
 from midcourse.core.request_checks import check_audit
 from midcourse.core.tenants import tenant_of
 from midcourse.errors import AccessDenied, InvalidInput
+from midcourse.runtime.agents import Agent
 from midcourse.runtime.audit_log import audit_filter, audit_page, audit_page_before
 from midcourse.runtime.audit_log import export_audit as exported
 from midcourse.server.auth import Access, credential_of
 from midcourse.server.caller import Administrator, Operator, Reader, Watcher, checks_reach
 from midcourse.server.openapi import Responses, answers
+from midcourse.server.pages import USUAL, CursorQuery, LimitQuery, Pages
 from midcourse.server.routes.path_parameters import TenantQuery
 from midcourse.server.schemas import NewToken
 from midcourse.server.to_json import agent_view, answer, audit_view, principal_view, token_view
-from midcourse.server.tokens import Once, TokenStore, digest_of, expiry
+from midcourse.server.tokens import KeptToken, Once, TokenStore, digest_of, expiry
 
 router = APIRouter(tags=["server"])
+_AGENTS = Pages[Agent[object]]("agents", str, lambda one: one.name)
+_AUDIT = Pages[Audited]("audit", tuple[Literal["after", "before"], int], lambda one: ("after", one.seq))
+_TOKENS = Pages[KeptToken]("tokens", str, lambda one: one.key)
 
 
 @router.get("/me", responses=answers("Principal", 200))
@@ -31,10 +37,10 @@ async def me(caller: Reader) -> Response:
 
 
 @router.get("/agents", responses=answers("AgentList", 200))
-async def agents(caller: Watcher) -> Response:
+async def agents(caller: Watcher, limit: LimitQuery = USUAL, cursor: CursorQuery = None) -> Response:
     """The agents that can be started here."""
-    known = caller.control.worker.agents
-    return answer({"agents": [agent_view(known[name]) for name in sorted(known)]})
+    page = _AGENTS.of(caller.control.worker.agents.values(), limit, cursor)
+    return answer({"agents": [agent_view(one) for one in page.items], "next": page.next})
 
 
 AuditSession = Annotated[str | None, Query(max_length=300, description="Those of one session.")]
@@ -61,21 +67,24 @@ async def audit(
     session: AuditSession = None,
     since: AuditSince = None,
     tenant: TenantQuery = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    limit: LimitQuery = USUAL,
+    cursor: CursorQuery = None,
 ) -> Response:
     """Who wished or did what, over all sessions that the caller sees, oldest first.
 
-    A page may have fewer than `limit` entries though more follow: go on with `next` until that is null. With `before`
-    pages go backwards, each of them oldest first, and `next` is the `before` of the page before it.
+    `after` and `before` say where to begin, and `cursor` goes on from there. A page may have fewer than `limit` entries
+    though more follow: go on until `next` is null. With `before` pages go backwards, each of them oldest first.
     """
     check_audit(after, limit, before)
+    way, place = _AUDIT.after(cursor) or (("after", after) if before is None else ("before", before))
     named = None if session is None else caller.named(session)
     wanted = audit_filter(session=named, since=since, tenant=caller.narrowed(tenant))
     store = caller.control.worker.store
     entries, more = await caller.read(
-        audit_page(store, after, limit, wanted) if before is None else audit_page_before(store, before, limit, wanted)
+        (audit_page if way == "after" else audit_page_before)(store, place, limit, wanted)
     )
-    return answer({"entries": audit_view(entries), "next": more})
+    following = None if more is None else _AUDIT.cursor((way, more))
+    return answer({"entries": audit_view(entries), "next": following})
 
 
 @router.get("/audit/export", responses=_lines())
@@ -111,9 +120,12 @@ def _tokens(request: Request) -> TokenStore:
 
 
 @router.get("/tokens", responses=answers("TokenList", 200))
-async def list_tokens(request: Request, caller: Operator) -> Response:
+async def list_tokens(
+    request: Request, caller: Operator, limit: LimitQuery = USUAL, cursor: CursorQuery = None
+) -> Response:
     """The tokens that were added, of the caller's tenant, without what makes them tokens."""
-    return answer({"tokens": [token_view(one) for one in await _tokens(request).list(tenant=caller.tenant)]})
+    page = _TOKENS.of(await _tokens(request).list(tenant=caller.tenant), limit, cursor)
+    return answer({"tokens": [token_view(one) for one in page.items], "next": page.next})
 
 
 @router.post(
@@ -156,7 +168,7 @@ async def revoke_token(
         Path(min_length=1, max_length=97, description="The token's name; of a tenant's, for the host, `acme~name`."),
     ],
     request: Request,
-    caller: Operator,
+    caller: Administrator,
 ) -> Response:
     """Take a token away: here at once, in other processes within a second. Its open streams end soon."""
     if not await _tokens(request).revoke(name, by=caller.principal):

@@ -18,11 +18,12 @@ from midcourse.core.to_json import to_json
 from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
 from midcourse.handle import Midcourse, SessionHandle
 from midcourse.handle.contact import contact_of, with_contact
-from midcourse.ports.store import HeadQuery
+from midcourse.ports.store import Head, HeadQuery
 from midcourse.runtime.session_loader import content_of, names_blob, read_events
 from midcourse.server.caller import Caller, Eraser, Reader, Sender, Steerer, Watcher
 from midcourse.server.fleet_changes import MOST
 from midcourse.server.openapi import BODY, LAST_EVENT_ID, answers, streams
+from midcourse.server.pages import CursorQuery, Pages, not_a_cursor
 from midcourse.server.routes.path_parameters import DigestPath, SessionPath, TenantQuery
 from midcourse.server.schemas import LONGEST_WAIT, Fork, NewSession
 from midcourse.server.stream import PIECE, Stream, beginning, check_after, event_frames, list_frames, wants_stream
@@ -35,6 +36,7 @@ PAGE_BYTES = 2 * 1024 * 1024
 """A page of events ends early if they are large; `next` says so."""
 PAGE = 200
 """The most sessions of one page."""
+_PAGES = Pages[Head]("sessions", str, lambda one: one.id)
 EventPosition = Annotated[int, Query(ge=0, le=2**53, description="The position of the last event seen; 0: all.")]
 
 
@@ -95,7 +97,7 @@ def _shown(session: Session, caller: Caller, status: int = 200) -> Response:
     return answer(session_view(session, caller.role, caller.principal.by), status, headers)
 
 
-@router.get("/sessions", responses=streams("SessionList"))
+@router.get("/sessions", responses=streams("SessionList", "session_not_found"))
 async def list_sessions(
     request: Request,
     caller: Watcher,
@@ -106,7 +108,8 @@ async def list_sessions(
     search: Annotated[str, Query(max_length=1000, description="Words of the id, agent or goal, in any case.")] = "",
     tenant: TenantQuery = None,
     limit: Annotated[int, Query(ge=1, le=MOST, description="How many at most; a page has 200 at most.")] = 50,
-    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before.")] = None,
+    before: Annotated[str | None, Query(max_length=300, description="Those older than this one: its id.")] = None,
+    cursor: CursorQuery = None,
 ) -> Response:
     """Sessions, newest first: a page, or (`Accept: text/event-stream`) the newest, and then what changes of them.
 
@@ -115,8 +118,13 @@ async def list_sessions(
     each status.
     """
     whose = caller.narrowed(tenant)
-    if cursor is not None and not (caller.sees(cursor) and await _exists(caller, cursor)):
-        raise InvalidInput("cursor is the `next` of the page before, and this is none.", field="cursor")
+    seen = _PAGES.after(cursor)
+    if seen is not None and not (caller.sees(seen) and await _exists(caller, seen)):
+        raise not_a_cursor()
+    if seen is None and before is not None:
+        seen = caller.named(before)
+        caller.check_visible(seen)
+        await caller.control.worker.must_exist(seen)
     query = HeadQuery(
         statuses=[one.value for one in status or ()],
         agent=agent,
@@ -125,18 +133,19 @@ async def list_sessions(
         task_class=task_class,
         label=label,
         limit=limit,
-        before=None if cursor is None else SessionId(cursor),
+        before=None if seen is None else SessionId(seen),
     )
     if wants_stream(request):
-        if cursor is not None:
-            raise InvalidInput("A stream has no pages. Leave cursor out, or ask for a page.", field="cursor")
+        if seen is not None:
+            sentence = "A stream has no pages. Leave cursor and before out, or ask for a page."
+            raise InvalidInput(sentence, field="before" if cursor is None else "cursor")
         await caller.board.look()  # a store that cannot be read is a problem document, and no stream that breaks off
         return Stream(list_frames(caller.board, query), caller)
     worker = caller.control.worker
-    page = await worker.store.heads(replace(query, limit=min(limit, PAGE)))
-    more = page[-1].id if len(page) == min(limit, PAGE) else None
-    page = await with_contact(worker.store, page, worker.clock.now(), worker.settings.unreachable_after)
-    return answer({"sessions": [head_view(head) for head in page], "next": more})
+    limit = min(limit, PAGE)
+    page = _PAGES.first(await worker.store.heads(replace(query, limit=limit + 1)), limit)
+    heads = await with_contact(worker.store, page.items, worker.clock.now(), worker.settings.unreachable_after)
+    return answer({"sessions": [head_view(head) for head in heads], "next": page.next})
 
 
 async def _exists(caller: Caller, session_id: str) -> bool:

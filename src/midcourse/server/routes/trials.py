@@ -18,7 +18,7 @@ from midcourse.policy import versions
 from midcourse.policy.document import Policy
 from midcourse.policy.yaml_reader import DRAFT
 from midcourse.server import schemas
-from midcourse.server.caller import Caller, Watcher
+from midcourse.server.caller import Caller, Reckoner
 from midcourse.server.openapi import STREAM, Responses, answers
 from midcourse.server.policy_to_json import proposed_view
 from midcourse.server.problems import problem_of
@@ -41,8 +41,8 @@ def _answers(name: str, *codes: str) -> Responses:
 
 
 @router.post("/policies/backtest", responses=_answers("Trial", "no_recordings"))
-async def backtest_policy(request: Request, body: schemas.PolicyTrial, caller: Watcher) -> Response:
-    """Try a policy on the sessions that ran here, beside others. Changes nothing.
+async def backtest_policy(request: Request, body: schemas.PolicyTrial, caller: Reckoner) -> Response:
+    """What a policy would have done to the sessions that ran here, beside others. Changes nothing.
 
     A text or a saved policy is tried on the newest runs in which a call has ended. With `Accept: text/event-stream` the
     answer is a stream: `event: progress` while it reads and computes, then one `event: result` with the same document,
@@ -65,7 +65,7 @@ async def backtest_policy(request: Request, body: schemas.PolicyTrial, caller: W
 
 
 @router.post("/policies/calibrate", responses=_answers("PolicyProposed", "too_few_runs"))
-async def calibrate_policy(request: Request, body: schemas.PolicyCalibration, caller: Watcher) -> Response:
+async def calibrate_policy(request: Request, body: schemas.PolicyCalibration, caller: Reckoner) -> Response:
     """Thresholds that are as early as the sessions that ran here allow.
 
     `yaml` is a text for the policy's next version; nothing is saved. What it says of these runs is too good to be true

@@ -2,20 +2,23 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from midcourse.core.to_json import to_json
 from midcourse.people.outbox import Outbox
 from midcourse.people.webhook_sender import made_webhook, try_out
-from midcourse.people.webhooks import delivery_view, webhook_view
+from midcourse.people.webhooks import Delivery, Webhook, delivery_view, webhook_view
 from midcourse.server.caller import Administrator, Caller, Operator
 from midcourse.server.openapi import answers
+from midcourse.server.pages import USUAL, CursorQuery, LimitQuery, Pages
 from midcourse.server.schemas import NewWebhook
 from midcourse.server.to_json import answer
 
 router = APIRouter(tags=["inbox"])
 WebhookPath = Annotated[str, Path(min_length=1, max_length=200, description="The webhook's id.")]
+_WEBHOOKS = Pages[Webhook]("webhooks", tuple[float, str], lambda one: (one.added_at, one.id))
+_DELIVERIES = Pages[Delivery]("deliveries", tuple[float, str], lambda one: (-one.made_at, one.id))
 MOST_LOOKED_AT = 1000
 """Deliveries by which it is told how a webhook stands."""
 
@@ -25,12 +28,12 @@ def _outbox(caller: Caller) -> Outbox:
 
 
 @router.get("/webhooks", responses=answers("WebhookList", 200, "damaged"))
-async def list_webhooks(caller: Operator) -> Response:
+async def list_webhooks(caller: Operator, limit: LimitQuery = USUAL, cursor: CursorQuery = None) -> Response:
     """The webhooks, and whether what they are told arrives. Their secrets are not shown."""
     outbox = _outbox(caller)
-    found = await outbox.webhooks(caller.tenant)
-    views = [webhook_view(one, await outbox.deliveries(one.id, MOST_LOOKED_AT)) for one in found]
-    return answer({"webhooks": to_json(views)})
+    page = _WEBHOOKS.of(await outbox.webhooks(caller.tenant), limit, cursor)
+    views = [webhook_view(one, await outbox.deliveries(one.id, MOST_LOOKED_AT)) for one in page.items]
+    return answer({"webhooks": to_json(views), "next": page.next})
 
 
 @router.post(
@@ -59,7 +62,7 @@ async def add_webhook(body: NewWebhook, caller: Administrator) -> Response:
 @router.delete(
     "/webhooks/{webhook}", status_code=204, responses=answers("", 204, "webhook_not_found", "damaged", changes=True)
 )
-async def remove_webhook(webhook: WebhookPath, caller: Operator) -> Response:
+async def remove_webhook(webhook: WebhookPath, caller: Administrator) -> Response:
     """Forget a webhook, and what it was still to be told."""
     outbox = _outbox(caller)
     found = await outbox.webhook(webhook, caller.tenant)
@@ -90,9 +93,11 @@ async def test_webhook(webhook: WebhookPath, caller: Administrator) -> Response:
 async def list_deliveries(
     webhook: WebhookPath,
     caller: Operator,
-    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    limit: LimitQuery = USUAL,
+    cursor: CursorQuery = None,
 ) -> Response:
     """What a webhook was told in the last seven days, and what it answered, the newest first."""
     outbox = _outbox(caller)
     found = await outbox.webhook(webhook, caller.tenant)
-    return answer({"deliveries": to_json([delivery_view(one) for one in await outbox.deliveries(found.id, limit)])})
+    page = _DELIVERIES.of(await outbox.deliveries(found.id, None), limit, cursor)
+    return answer({"deliveries": to_json([delivery_view(one) for one in page.items]), "next": page.next})
