@@ -81,7 +81,7 @@ function told(story: Told[]): Live {
   return live;
 }
 
-const nobody = new EventTarget();
+const noKeys = new EventTarget();
 const LIVES = STORIES.map(([name, story]) => [name, told(story)] as const);
 
 function Stories(): JSX.Element {
@@ -94,7 +94,7 @@ function Stories(): JSX.Element {
       <p class="row">{(["read", "idempotent", "reversible", "irreversible", "hold"] as const).map((effect) => <EffectChip key={effect} effect={effect} />)}</p>
       <ol class="gauges story">{GAUGES.map((one) => <li key={one.title}><Tape gauge={one} /><Plot gauge={one} happened={one.past ? [{ at: 300, value: one.intervene ?? 0, words: "policy paused it" }] : []} from={0} until={400} /></li>)}</ol>
       {LIVES.map(([name, live]) => (
-        <figure class="story" key={name}><figcaption class="dim">{name}</figcaption><Handle live={live} me="you" role="operate" keys={nobody} /></figure>
+        <figure class="story" key={name}><figcaption class="dim">{name}</figcaption><Handle live={live} me="you" role="operate" keys={noKeys} /></figure>
       ))}
     </main>
   );

@@ -24,7 +24,7 @@ const ROWS: [string, Partial<View>, string[]][] = [
   ["pausing, irreversible", { status: "pausing", still: [call("irreversible")] }, ["(Pausing) waits for send_report", "Redirect kept, seen at resume", "Cancel partial work is saved to the session"]],
   ["pausing, can be torn", { status: "pausing", still: [call("read")] }, ["Don't wait aborts it now; done again on resume", "Redirect kept, seen at resume", "Cancel partial work is saved to the session"]],
   ["paused at the cap", { status: "paused", isCapped: true }, ["Resume… after you raise the cap", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
-  ["paused in an answer", { status: "paused", cut: "goes on", isBetween: false }, ["Resume continues this answer at step 14", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
+  ["paused in an answer", { status: "paused", cut: "continues", isBetween: false }, ["Resume continues this answer at step 14", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
   ["paused in an answer that cannot go on", { status: "paused", cut: "again" }, ["Resume restarts this answer", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
   ["paused", { status: "paused", hasChange: true }, ["Resume continues at step 15 with your change", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
   ["waiting", { status: "waiting" }, ["Pause the question stays open", "Redirect withdraws the question", "Cancel withdraws the question, saves partial work"]],

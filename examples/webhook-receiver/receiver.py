@@ -6,7 +6,7 @@
 What it answers:
 
 * 401: the signature is not of the secret's owner, or the time on it is more than five minutes off. Forged, or too old.
-* 409: this very request was here before, to the letter. Somebody has recorded it and sends it again.
+* 409: this very request was here before, to the letter. It was recorded and is sent again.
 * 200: it is new, and was acted on; or it is a retry of what was acted on (the same id, sent and signed anew, because
   Midcourse did not hear our answer), and nothing is done a second time.
 

@@ -14,7 +14,7 @@ from midcourse.ports.clock import Clock
 
 
 def _counter() -> Callable[[], float]:
-    """Return the counter that goes on while the machine is suspended; Linux has it beside the usual one."""
+    """Return the counter that continues while the machine is suspended; Linux has it beside the usual one."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic if boot is None else partial(time.clock_gettime, boot)
 
@@ -32,7 +32,7 @@ class SystemClock:
         return time.time()
 
     def monotonic(self) -> float:
-        """Seconds that never go back. It goes on while process or machine sleep, so a stall shows."""
+        """Return seconds that never go back. They continue while process or machine sleep, so a stall shows."""
         return _monotonic()
 
     async def sleep(self, seconds: float) -> None:
@@ -56,7 +56,7 @@ class SystemClock:
         return BackgroundThread(name)
 
     def random(self) -> float:
-        """A number from 0 up to, and not including, 1."""
+        """Return a number from 0 up to, and not including, 1."""
         return _random.random()
 
     def fresh_id(self) -> str:
@@ -74,7 +74,7 @@ class BackgroundThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the coroutine has started and has not ended."""
+        """True if the coroutine has started and has not ended."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -6,7 +6,7 @@
     ├── Refused                       a command that is not allowed now (.allowed says what is)
     ├── InvalidInput                  an argument that cannot be used as it is
     ├── AccessDenied                  a request the server does not let in: from whom, from where, how often
-    ├── ServerUnreachable             nobody answers at a server's address, or not as a server of Midcourse would
+    ├── ServerUnreachable             no answer at a server's address, or not one of a Midcourse server
     ├── SessionNotFound               no such session in this store
     ├── AgentUnavailable              this process cannot run the session's agent
     ├── ToolUnavailable               this process does not have a tool whose call must be undone
@@ -18,13 +18,13 @@
     ├── StoreError                    the store could not do it
     │   ├── StoreUnavailable          it cannot be opened, or another program holds it
     │   ├── StoreFull                 no space is left
-    │   ├── StaleEpoch                another owner has taken the session
-    │   ├── OwnerAlive                the session has a live owner and cannot be taken
-    │   ├── InboxNotEmpty             a session cannot be let go while a command is undecided
-    │   └── ShelfChanged              something else lies on a shelf than the writer believes
+    │   ├── StaleEpoch                another owner has acquired the session
+    │   ├── OwnerAlive                the session has a live owner and cannot be acquired
+    │   ├── InboxNotEmpty             a session cannot be released while a command is undecided
+    │   └── ShelfChanged              a shelf's item is not the one that the writer had read
     ├── StepError                     a step failed; the same live and after a resume
     ├── Redirected                    a step was closed by a redirect (only with on_redirect="raise")
-    ├── AskExpired                    nobody answered in time
+    ├── AskExpired                    an ask was not answered in time
     └── SessionEnded                  result() of a session that was cancelled or failed
 
     Interrupt(Exception)              raised BY an agent or step: "ask a person, then try me again"
@@ -75,7 +75,7 @@ class AccessDenied(MidcourseError):
 
 
 class ServerUnreachable(MidcourseError):
-    """Nobody answers at a server's address, the connection was lost for too long, or it is no server of Midcourse."""
+    """No answer at a server's address, the connection was lost for too long, or it is no server of Midcourse."""
 
     code = "server_unreachable"
 
@@ -147,25 +147,25 @@ class StoreFull(StoreError):
 
 
 class StaleEpoch(StoreError):
-    """Another owner has taken the session; this one has stopped its calls and has nothing left to do."""
+    """Another owner has acquired the session; this one has stopped its calls and has nothing left to do."""
 
     code = "stale_epoch"
 
 
 class OwnerAlive(StoreError):
-    """The session has a live owner; only a dead owner's session, or nobody's, can be taken."""
+    """The session has a live owner; only a session with a dead owner, or none, can be acquired."""
 
     code = "owner_alive"
 
 
 class InboxNotEmpty(StoreError):
-    """A session cannot be let go while a command to it is undecided."""
+    """A session cannot be released while a command to it is undecided."""
 
     code = "inbox_not_empty"
 
 
 class ShelfChanged(StoreError):
-    """What lies on a shelf is not what the writer had read: somebody else was quicker. Nothing was written."""
+    """A shelf's item is not the one that the writer had read: another writer was quicker. Nothing was written."""
 
     code = "shelf_changed"
 
@@ -193,11 +193,11 @@ class Redirected(MidcourseError):
         self.level = level
         self.partial = partial
         self.truth = truth
-        """What is known of the call that was closed: undone, no effect, may have happened."""
+        """The known outcome of the closed call: undone, no effect, may have happened."""
 
 
 class AskExpired(MidcourseError):
-    """Nobody answered an ask before its deadline."""
+    """An ask was not answered before its deadline."""
 
     code = "ask_expired"
 
@@ -228,13 +228,13 @@ class InterruptRequested(BaseException):
 
 
 def without_path(error: MidcourseError) -> str:
-    """What an error says without where the store's file lies: for a journal, which others read than operators."""
+    """Return an error's text without the path of the store's file: for a journal, which not only operators read."""
     path = str(error.fields.get("path", ""))
     return error.message.replace(path, "the store") if path else error.message
 
 
 def describe(error: BaseException) -> str:
-    """What somebody else's exception says, as it can be journaled: whatever it holds, and not endless."""
+    """Return the text of any exception in a form that can be journaled, and not endless."""
     try:
         text = str(error)
     except Exception as another:  # noqa: BLE001 - a user's class may fail even at this
@@ -243,5 +243,5 @@ def describe(error: BaseException) -> str:
 
 
 def encodable_text(text: str) -> str:
-    """``text`` as a journal can hold it. A file name that is not UTF-8, say, comes with halves of surrogate pairs."""
+    """Return ``text`` as a journal can hold it. A file name that is not UTF-8 has lone surrogates."""
     return text.encode("utf-8", "backslashreplace").decode()

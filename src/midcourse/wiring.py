@@ -44,7 +44,7 @@ REDIS_URL = "MIDCOURSE_REDIS_URL"
 
 
 async def open_store(url: str, durability: Durability = "power") -> Store:
-    """The store a URL names.
+    """Open the store a URL names.
 
     Raises:
         InvalidInput: no such kind of store.
@@ -68,7 +68,7 @@ async def _open_sqlite(path: str, durability: Durability) -> Store:
 
 
 def sqlite_version() -> str:
-    """The SQLite that this Python brings.
+    """Return the version of SQLite in this Python.
 
     Raises:
         StoreUnavailable: it cannot be used.
@@ -82,7 +82,7 @@ def compact(path: Path) -> tuple[int, int]:
     """Write a store's file anew, and empty its log; its bytes before and after.
 
     Raises:
-        StoreUnavailable: there is none, or somebody uses it all the time.
+        StoreUnavailable: there is none, or another program uses it all the time.
     """
     from midcourse.stores.sqlite import maintenance
 
@@ -127,10 +127,11 @@ async def restore(backup: Path, to: Path, progress: Callable[[str, int, int], No
 
 
 def examine(path: Path, *, deep: bool) -> "File":
-    """What the file of a store is like. ``deep``: all of it is read.
+    """Return the state of a store's file. ``deep``: all of it is read.
 
     Raises:
-        StoreUnavailable: there is none. Damaged: it cannot be read.
+        StoreUnavailable: there is none.
+        Damaged: it cannot be read.
     """
     from midcourse.stores.sqlite import maintenance
 
@@ -173,7 +174,7 @@ async def open_control(
     meter: Meter = UNMETERED,
     recovers: bool = True,
 ) -> Control:
-    """A worker on a store, listening and sweeping, and the controls over it. ``recovers``: it takes what it finds.
+    """Return a worker on a store with its controls, listening and sweeping. ``recovers``: it takes what it finds.
 
     ``redis`` is where readable checkpoints go: None for what ``MIDCOURSE_REDIS_URL`` names, empty for nowhere.
     """
@@ -210,13 +211,13 @@ def open(
     meter: Meter | None = None,
     recover: bool = True,
 ) -> Opening[Midcourse]:
-    """Open a store, and go on with every session in it that was left running and whose agent is registered here.
+    """Open a store, and continue every session in it that was left running and whose agent is registered here.
 
-    ``recover=False`` leaves those alone: it drives what it starts, and what somebody sends a command to.
-    ``drive=False`` opens it to look and to steer only. Leaving the block lets sessions go at their next safe point
-    (calls in flight within ``grace`` seconds); it cancels none. ``redis`` is the URL of the Redis in which people can
-    read the checkpoints of agents that say ``backend: redis``; without it, what ``MIDCOURSE_REDIS_URL`` names.
-    ``meter`` hears what happens: ``midcourse.telemetry.spans.Spans``, say.
+    ``recover=False`` leaves those alone: it drives what it starts, and the sessions that get a command. ``drive=False``
+    opens it only to read and to steer. Leaving the block releases sessions at their next safe point (calls in flight
+    within ``grace`` seconds); it cancels none. ``redis`` is the URL of the Redis in which people can read the
+    checkpoints of agents with ``backend: redis``; without it, what ``MIDCOURSE_REDIS_URL`` names. ``meter`` gets the
+    measurements: ``midcourse.telemetry.spans.Spans``, say.
     """
 
     @asynccontextmanager
@@ -253,7 +254,7 @@ def connect(
 ) -> Opening[RemoteMidcourse]:
     """Steer the sessions of a server, with the verbs of an open store.
 
-    Without ``url`` and ``token`` those in ``MIDCOURSE_URL`` and ``MIDCOURSE_TOKEN`` are taken. ``patience``: how many
+    Without ``url`` and ``token`` those in ``MIDCOURSE_URL`` and ``MIDCOURSE_TOKEN`` are used. ``patience``: how many
     seconds a connection that was lost is tried again. Leaving the block stops nothing on the server.
     """
 

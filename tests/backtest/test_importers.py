@@ -273,7 +273,7 @@ def test_a_price_nobody_knows_is_none_and_named() -> None:
     (session, _), (notice,) = read(DATA / "claude-code.jsonl")
     write = next(act for act in session.acts if isinstance(act, Called) and act.name == "Write")
     assert write.cost is None
-    assert "Nobody knows the price of nobody-9" in notice.sentence
+    assert "The price of nobody-9 is unknown" in notice.sentence
 
 
 def test_without_a_price_list_no_cost_is_known_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ async def test_an_ask_that_expires_fails_and_the_event_says_so(place: Place) -> 
     agent = held(asks, on())
     async with opened(place, agent) as mc:
         session = await mc.start(agent)
-        assert await session.result() == "expired: Nobody answered 'Go?' before its deadline."
+        assert await session.result() == "expired: 'Go?' was not answered before its deadline."
         closed = (await ask_events(session))[-1]
         assert isinstance(closed, ev.AskClosed)
         assert (closed.end, closed.then) == ("expired", "fail")
@@ -119,7 +119,7 @@ async def test_an_ask_that_expires_cancels_its_session(place: Place) -> None:
         closed = [one for one in events if isinstance(one, ev.AskClosed)]
         assert [(one.end, one.then) for one in closed] == [("expired", "cancel"), ("withdrawn", None)]
         [requested] = [one for one in events if isinstance(one, ev.CancelRequested)]
-        assert (requested.by, requested.reason) == ("deadline", "nobody answered 'ask_1' in time")
+        assert (requested.by, requested.reason) == ("deadline", "no answer in time: 'ask_1'")
         entries = [one.entry for one in await mc.audit()]
         assert ("deadline", "cancel") in [(entry.by, entry.action) for entry in entries]
     assert not told
@@ -299,7 +299,7 @@ async def test_an_interrupt_of_the_agent_expires_and_is_asked_again_on_a_resume(
     clock.skipped = LONG + 1
     async with opened(place, made, clock=clock) as mc:
         session = await mc.get("s")
-        with pytest.raises(midcourse.SessionEnded, match=r"Nobody answered 'Go\?'"):
+        with pytest.raises(midcourse.SessionEnded, match=r"'Go\?' was not answered"):
             await session.result()
         await session.resume()
         assert (await session.next_ask()).id == "ask_2"

@@ -119,7 +119,7 @@ async def test_erasing_without_a_redis_says_what_still_stands_there(caplog: pyte
         await until_status(session, "waiting")
         await session.cancel(until="stopped")
         await session.erase()
-    assert "still stands in it" in lines(caplog)[-1]
+    assert "its readable checkpoint is still there" in lines(caplog)[-1]
 
 
 async def test_open_and_failed_calls_are_told_as_they_are(place: Place, redis: Server) -> None:

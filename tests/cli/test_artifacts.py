@@ -48,4 +48,4 @@ def test_artifacts_lists_what_is_due_first_and_who_looked_sees_it_later_again(mi
 
 def test_what_was_never_made_cannot_be_reviewed(midcourse: Command, store: str) -> None:
     done = midcourse("artifact", "reviewed", "--store", store, "sess_1", "x.md")
-    assert (done.code, "has told of no artifact 'x.md'" in done.err) == (1, True)
+    assert (done.code, "has reported no artifact 'x.md'" in done.err) == (1, True)

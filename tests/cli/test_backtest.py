@@ -169,7 +169,7 @@ def test_files_of_several_formats_are_read_together(midcourse: Command) -> None:
     done = midcourse("policy", "backtest", str(DATA), "--json")
     assert done.code == 0, done.err
     assert set(done.json()["sources"]) == {"fixer", "desk", "claude_code", "otel"}
-    assert "Nobody knows the price of nobody-9" in done.err
+    assert "The price of nobody-9 is unknown" in done.err
 
 
 def test_its_help_has_an_example(midcourse: Command) -> None:

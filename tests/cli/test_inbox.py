@@ -107,7 +107,7 @@ def test_somebody_stands_in_for_a_while_and_no_longer_than_wished(midcourse: Com
     assert midcourse("inbox", "hand-over", "bob", "--for", "0").out == "local is asked again.\n"
     assert mine(midcourse) == {"sess_waiting", "sess_two", "sess_written"}
     assert midcourse("inbox", "hand-over", "bob", "--for", "soon").code == 2
-    assert "Name somebody else" in midcourse("inbox", "hand-over", "local").err
+    assert "Name another person" in midcourse("inbox", "hand-over", "local").err
 
 
 def test_a_webhook_is_added_tried_listed_and_removed_and_its_secret_is_shown_once(midcourse: Command) -> None:

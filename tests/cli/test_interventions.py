@@ -130,8 +130,8 @@ def test_a_session_is_rated_once_it_has_ended(midcourse: Command) -> None:
 
 def test_alarms_come_in_batches(midcourse: Command) -> None:
     done = midcourse("intervention", "alarms").out
-    assert "ada: 1 alarm, told " in done
-    assert "bob: 3 alarms, told " in done
+    assert "ada: 1 alarm, sent " in done
+    assert "bob: 3 alarms, sent " in done
     assert done.index("ada") < done.index("bob")
     assert "stop: 5 calls in a row failed." in done
     batches = midcourse("intervention", "alarms", "--person", "bob", "--gather", "1", "--json").json()["batches"]

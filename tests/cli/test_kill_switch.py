@@ -31,7 +31,7 @@ def test_it_counts_asks_halts_reports_lifts_and_releases(midcourse: Command, tmp
     assert not_sure.code != 0
     assert "No kill switch is on" in midcourse("kill-switch", "list", *where).out
     thrown = midcourse("kill-switch", "throw", "--label", "night", "--reason", "freeze", "--yes", *where)
-    assert "stands: 2 stopped." in thrown.out
+    assert "is on: 2 stopped." in thrown.out
     [listed] = midcourse("kill-switch", "list", "--json", *where).json()["switches"]
     switch = listed["id"]
     assert (listed["stands"], listed["reason"], len(listed["report"])) == (True, "freeze", 2)

@@ -103,11 +103,11 @@ def test_a_session_that_waits_for_a_yes_shows_the_call_and_no_argument_passes_fo
 
 
 def test_a_session_that_runs_by_its_status_and_that_nobody_drives_is_called_so(midcourse: Command) -> None:
-    assert "running, nobody drives it" in midcourse("ps").out
+    assert "running, no process drives it" in midcourse("ps").out
     alone = {one["id"]: one["unattended"] for one in shown(midcourse, "ps")["sessions"]}
     assert alone == {"sess_left": True, "sess_purge": False, "sess_spare": False}
     said = midcourse("show", "sess_left").out
-    assert "running, nobody drives it  sess_left" in said
+    assert "running, no process drives it  sess_left" in said
     assert "its process has ended" in said
     assert (
         shown(midcourse, "show", "sess_left")["unattended"],
@@ -117,7 +117,7 @@ def test_a_session_that_runs_by_its_status_and_that_nobody_drives_is_called_so(m
         False,
     )
     midcourse("pause", "sess_left", "--until", "stopped")
-    assert "nobody drives it" not in midcourse("ps").out
+    assert "no process drives it" not in midcourse("ps").out
 
 
 async def test_a_session_that_somebody_drives_is_not_called_so(store: Path) -> None:
@@ -138,7 +138,7 @@ def _is(done: Ended, session: str, midcourse: Command) -> str:
     [
         ("YES", "Approved.\n"),
         ("no", "Refused.\n"),
-        ("maybe", "Refused; the agent was told: maybe\n"),
+        ("maybe", "Refused; the agent gets: maybe\n"),
     ],
 )
 def test_a_word_to_an_approval_is_told_with_what_it_counted_as(midcourse: Command, word: str, counted: str) -> None:
@@ -259,8 +259,8 @@ def test_a_switch_over_a_name_that_is_known_says_nothing_of_it(midcourse: Comman
 
 def test_who_hands_over_to_a_name_that_nobody_has_had_is_warned(midcourse: Command) -> None:
     made = shown(midcourse, "inbox", "hand-over", "bbo")
-    assert (made["to"], made["warning"]) == ("bbo", "Nobody called 'bbo' has acted here so far.")
-    assert "Nobody called 'bob'" in midcourse("inbox", "hand-over", "bob").out
+    assert (made["to"], made["warning"]) == ("bbo", "No person called 'bbo' has acted here so far.")
+    assert "No person called 'bob'" in midcourse("inbox", "hand-over", "bob").out
     assert shown(midcourse, "inbox", "hand-over", "ada")["warning"] == ""  # she began a session
     midcourse("inbox", "take", "sess_purge", "--for", "bob")
     assert shown(midcourse, "inbox", "hand-over", "bob")["warning"] == ""

@@ -162,7 +162,7 @@ def test_a_review_lists_its_proposals_and_a_person_settles_them(midcourse: Comma
     assert done.code == 0
     assert "signals.scope_drift.intervene: 0.7 → 0.9" in done.out
     assert "Of 20 labelled interventions by scope_drift (worker) 10 were right and 10 wrong" in done.out
-    assert "Looked at 20 sessions and 20 labelled interventions." in done.out
+    assert "Checked 20 sessions and 20 labelled interventions." in done.out
     [found] = midcourse("policy", "review", "--store", store, *LONG, "--json").json()["proposals"]
     accepted = midcourse("policy", "accept", found["id"], "--why", "too eager", "--store", store)
     assert accepted.out.startswith("Kept as standard--worker@1.")

@@ -99,7 +99,7 @@ def test_somebody_else_s_version_is_not_overwritten(opening: Opening, api: Api) 
     api.put("/policies/permissive", document=text.replace("correction: 200", "correction: 300"), why="first")
     page.get_by_label("Why it is changed").fill("second")
     page.keyboard.press("Enter")
-    expect(page.get_by_text(re.compile("Nothing was saved: look at the difference"))).to_be_visible()
+    expect(page.get_by_text(re.compile("Nothing was saved: check the difference"))).to_be_visible()
     assert api.get("/policies/permissive")["why"] == "first"
 
 

@@ -340,7 +340,7 @@ def test_a_store_that_takes_nothing_is_named_with_its_reason_and_the_press_is_se
         with held(tmp_path / "runs.db"):
             run.redirect("Only the large ones", "Step")
             expect(run.tray).to_contain_text(
-                "Redirect not stored yet: the store has not taken it within 10 s, and may still do so. "
+                "Redirect not stored yet: the store has not written it within 10 s, and may still do so. "
                 "It is retried, and counts once."
             )
             expect(run.sentence).to_have_text("Store not available. It is retried until it is stored, and counts once.")

@@ -43,7 +43,7 @@ async def test_none_in_scope_starts_a_call_after_it_and_the_silent_worker_is_lis
             assert known["silent"] == "not_reachable"
             before, silent_before = len(lines(effects)), len(lines(silent_effects))
             # Not even an operator's resume overtakes a halt that nobody has decided yet.
-            with pytest.raises(Refused, match="stands over all sessions"):
+            with pytest.raises(Refused, match="is in force over all sessions"):
                 await (await here.get("silent")).lift()
             await asyncio.gather(*storm)
         finally:

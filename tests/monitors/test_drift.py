@@ -160,7 +160,7 @@ def test_nothing_is_said_before_three_actions_without_a_goal_or_without_a_scale(
     unknown.goal("login")
     assert values(unknown, ["login"] * 9) == []
     assert unknown.alignment("login") is None
-    assert "nobody has calibrated the encoder 'bag'" in unknown.why_none
+    assert "the encoder 'bag' is not calibrated" in unknown.why_none
 
 
 def test_actions_without_a_word_are_none() -> None:

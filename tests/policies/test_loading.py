@@ -123,7 +123,7 @@ MISTAKES = {
         2,
         "classes.lon",
     ),
-    "in the wrong place": ("policy: mine\ncost: {warn: 5}", "unknown key 'cost'. It stands under signals.", 2, "cost"),
+    "in the wrong place": ("policy: mine\ncost: {warn: 5}", "unknown key 'cost'. It belongs under signals.", 2, "cost"),
     "a typo in a word": (
         "policy: mine\nclasses: {long: {strategy: chekpoint}}",
         "one of checkpoint, finish, incremental, interrupt, protect. Did you mean 'checkpoint'?",
@@ -254,13 +254,13 @@ MISTAKES = {
     "a cycle by saying nothing": ("policy: standard", "'standard' extends itself", 1, "extends"),
     "a key twice": (
         "policy: mine\nask_plan: true\nask_plan: false",
-        "line 3: 'ask_plan' stands here for the second time; the first is on line 2. Keep one.",
+        "line 3: 'ask_plan' is here for the second time; the first is on line 2. Keep one.",
         3,
         "ask_plan",
     ),
     "a key twice, deeper": (
         "policy: mine\nsignals:\n  cost: {warn: 1}\n  loops: {}\n  cost: {warn: 2}",
-        "line 5: 'cost' stands here for the second time; the first is on line 3.",
+        "line 5: 'cost' is here for the second time; the first is on line 3.",
         5,
         "signals.cost",
     ),

@@ -92,7 +92,7 @@ def test_prices_that_are_none_are_told(prices: Any, sentence: str) -> None:
 
 def test_a_price_list_that_is_too_large_is_called_that(tmp_path: Path) -> None:
     (tmp_path / "big.yaml").write_text("# " + "x" * 200_000)
-    with pytest.raises(InvalidInput, match=r"which no price list has\. No price was taken\."):
+    with pytest.raises(InvalidInput, match=r"which no price list has\. No price was read\."):
         read_prices(tmp_path / "big.yaml")
 
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_meant_is_told_with_its_line_and_nothing_is_taken(text: s
         load_prices(text, source="prices.yaml")
     assert told in str(caught.value)
     assert str(caught.value).startswith("prices.yaml")
-    assert str(caught.value).endswith("No price was taken.")
+    assert str(caught.value).endswith("No price was read.")
 
 
 def test_settings_take_no_price_that_is_none_and_not_any_number_of_them() -> None:

@@ -65,8 +65,8 @@ def test_only_what_differs_is_written_with_what_it_means_and_what_it_was() -> No
         "signals:",
         "  # Dollars of a session. A milestone pauses and asks, and beats a warning at the same amount.",
         "  cost:",
-        "    warn: 5  # People are told. In standard: 10.",
-        "    milestones: []  # Dollars at which it is paused, and a person is asked whether it may go on. "
+        "    warn: 5  # People are notified. In standard: 10.",
+        "    milestones: []  # Dollars at which it is paused, and a person is asked whether it may continue. "
         "In standard: [10, 25, 50].",
     ]
 

@@ -679,7 +679,7 @@ def test_each_dear_action_counts_once_the_cost_of_one_was_clearly_back() -> None
     costs(*[0.5] * STANDARD.restraint.requests_per_intervention, 1.2)
     last = run.decisions[-1].reasons[0]
     assert last.signal == "cost.per_action"
-    assert last.sentence.endswith("Told of before; since then it was below $0.80.")
+    assert last.sentence.endswith("Notified before; since then it was below $0.80.")
 
 
 def test_how_far_and_for_how_long_it_must_have_gone_back_is_the_policys() -> None:

@@ -271,7 +271,7 @@ def test_a_person_is_asked_before_a_warm_session_continues(says: str, place: Pla
         else:
             await session.answer(says, ask=ask.id)
         if says == "refuse":
-            with pytest.raises(midcourse.SessionEnded, match="A person said no") as ended:
+            with pytest.raises(midcourse.SessionEnded, match="A person refused to continue") as ended:
                 await session.result()
             assert ended.value.code == "world_changed"
             await session.resume()
@@ -374,7 +374,7 @@ async def test_a_person_is_asked_whether_to_go_on(says_yes: bool, place: Place) 
         assert "shelf:a was one, is two" in ask.prompt
         await session.answer("approve" if says_yes else "refuse", ask=ask.id)
         if not says_yes:
-            with pytest.raises(midcourse.SessionEnded, match="A person said no") as ended:
+            with pytest.raises(midcourse.SessionEnded, match="A person refused to continue") as ended:
                 await session.result()
             assert ended.value.code == "world_changed"
             await session.resume()

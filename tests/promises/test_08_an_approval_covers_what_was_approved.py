@@ -176,7 +176,7 @@ async def test_what_cannot_be_observed_cannot_be_approved(place: Place) -> None:
     one = deploy.agent("x")
     async with place.open(one) as mc:
         (said,) = await (await mc.start(one)).result()
-        assert said.startswith("CannotObserve: what it observes cannot be looked at")
+        assert said.startswith("CannotObserve: what it observes cannot be checked")
         assert deploy.done == []
 
 

@@ -130,7 +130,7 @@ async def test_what_was_decided_before_a_switch_came_is_no_refusal(verb: str, pl
         after = types([one for one in await history(session) if one.position > before])
         assert (after[0], after[-1]) == ("session.halt_lifted", "session.halted")
         before = (await session.state()).position
-        with pytest.raises(Refused, match="stands over") as refused:
+        with pytest.raises(Refused, match="is in force over") as refused:
             await session.lift()
         assert refused.value.code == "kill_switch_stands"
         assert (await session.state()).position == before
@@ -176,7 +176,7 @@ async def test_no_session_goes_on_while_it_stands_and_only_an_operator_throws_or
     async with place.open(worker) as mc:
         session = await mc.start(worker)
         switch = (await mc.kill_switch.throw(ALL, "freeze")).switch
-        with pytest.raises(Refused, match=f"kill switch '{switch.id}' stands over all sessions") as stands:
+        with pytest.raises(Refused, match=f"kill switch '{switch.id}' is in force over all sessions") as stands:
             await session.lift()
         assert stands.value.code == "kill_switch_stands"
         with pytest.raises(Refused) as first:

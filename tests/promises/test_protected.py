@@ -211,7 +211,7 @@ async def test_what_is_forced_with_restart_is_discarded_and_begun_anew(place: Pl
         tool.may_end.set()
         assert await again.result() == ["buy less"]
         for wish in (session.redirect("go on"), session.message("go on")):
-            with pytest.raises(midcourse.Refused, match="go on in 'desk-again'") as refused:
+            with pytest.raises(midcourse.Refused, match="continue in 'desk-again'") as refused:
                 await wish
             assert refused.value.code == "session_discarded"
         assert "session.created" in types(await history(session))

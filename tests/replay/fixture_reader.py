@@ -30,8 +30,9 @@ SESSION: Final = ("", "/inspect", "/events?follow=false", "/receipt", "/interven
 CHANGING: Final = {
     "signals": frozenset({"at", "worked", "value", "history", "measured", "window"}),
     "inbox": frozenset({"reminded_at", "escalated_at", "escalated_to"}),
+    "kill-switches": frozenset({"sentence"}),
 }
-"""Fields of a page that change while nobody does anything."""
+"""Fields of a page that change by themselves, or that only say its other fields in words."""
 QUIET: Final = midcourse.Settings(poll=0.05, unreachable_after=30.0, park_after=0.0)
 
 
@@ -77,6 +78,11 @@ def _page(client: httpx2.Client, address: str) -> Any:
     response = client.get(f"/{address}")
     kind = response.headers["content-type"].partition(";")[0]
     body: object = response.json() if kind.endswith("json") else _frames(response.text)
+    return lasting(address, body)
+
+
+def lasting(address: str, body: object) -> Any:
+    """Return the body of a page without its changing fields."""
     return _without(CHANGING.get(address.rpartition("/")[2], frozenset()), body)
 
 

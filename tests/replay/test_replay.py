@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from tests.replay.fixture_reader import STORES, ends_of, kept, pages_of
+from tests.replay import sentences
+from tests.replay.fixture_reader import STORES, ends_of, kept, lasting, pages_of
 from tests.replay.names import PINNED, stored_names
 
 RELEASES = sorted(place.name for place in STORES.iterdir())
@@ -21,7 +22,8 @@ def test_every_page_over_an_old_store_says_what_it_said_when_the_store_was_writt
     expected: dict[str, Any] = kept(release, "pages")
     found = pages_of(release)
     assert sorted(found) == sorted(expected)
-    for address, page in expected.items():
+    for address, kept_page in expected.items():
+        page = lasting(address, kept_page)
         assert _known(found[address], page) == page, address
 
 
@@ -51,3 +53,8 @@ def test_every_stored_field_keeps_its_name() -> None:
 def test_a_new_stored_field_is_pinned() -> None:
     """After adding one: ``python -m tests.replay.names``."""
     assert set(stored_names()) - set(PINNED.read_text().splitlines()) == set()
+
+
+def test_every_sentence_of_an_error_is_pinned() -> None:
+    """After changing one: ``python -m tests.replay.sentences``."""
+    assert sentences.error_sentences() == sentences.PINNED.read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""Journals in a store, as sessions that nobody drives."""
+"""Journals in a store, as sessions that no process drives."""
 
 from collections.abc import Mapping
 

@@ -95,7 +95,7 @@ def test_completion_of_stopped_runs_stands_beside_that_of_the_others(report: Rep
 
 
 def test_the_return_is_worth_above_cost_and_a_wrong_intervention_was_worth_nothing(report: Report) -> None:
-    """long_1 avoided $2.20, long_2 nothing; each stood still for a minute, $0.05. long_3 is not over."""
+    """long_1 avoided $2.20, long_2 nothing; each stopped for a minute, $0.05. long_3 is not over."""
     found = report.returns
     assert (found.counted, found.of) == (2, 3)
     assert (found.worth, found.cost) == (pytest.approx(2.2), pytest.approx(0.1))

@@ -133,7 +133,7 @@ def test_a_stop_that_was_never_right_stays_and_that_is_said() -> None:
     [said] = tuned.remarks
     assert said.startswith("Of 12 labelled interventions by errors.streak (researcher) 0 were right and 12 wrong")
     assert said.endswith(
-        "signals.errors.streak stays 5: a stop is never proposed away. If such runs are to go on, save a higher one."
+        "signals.errors.streak stays 5: a stop is never proposed away. If such runs should continue, save a higher one."
     )
 
 

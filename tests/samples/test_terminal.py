@@ -136,7 +136,7 @@ def test_whoever_leaves_is_told_the_command_that_goes_on(work: Path, key: str, k
         process.send_signal(signal.SIGINT)
     else:
         os.write(keys, b"\x04")
-    command = printed(process).split("To go on with it:")[1].strip()
+    command = printed(process).split("To continue it:")[1].strip()
     assert "…" not in command
 
     env = {name: value for name, value in os.environ.items() if name != "MIDCOURSE_SAMPLES_DIR"}
@@ -163,7 +163,7 @@ def test_a_store_alone_lists_its_sessions(work: Path) -> None:
         [
             "sess_…  waiting    records-cleaner: Clean the contacts",
             "sess_…  completed  order-desk: Order 3 bolts for acme",
-            "To go on with the newest:",
+            "To continue the newest:",
         ],
     )
     assert re.search(r"--session sess_\w+ --store /\S+/runs.db$", said, re.MULTILINE)

@@ -128,7 +128,7 @@ async def test_whoever_has_a_token_is_known_before_doing_anything(memory: Place)
     with served(memory, resumable(purges)) as server:
         async with server.client() as local:
             await token(local, "bob", "steer")
-            for name, warning in (("bob", ""), ("bbo", "Nobody called 'bbo' has acted here so far.")):
+            for name, warning in (("bob", ""), ("bbo", "No person called 'bbo' has acted here so far.")):
                 made = (await local.post("/inbox/hand-over", json={"to": name})).json()
                 assert (made["to"], made["warning"]) == (name, warning)
 

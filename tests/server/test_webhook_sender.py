@@ -187,7 +187,7 @@ async def test_a_receiver_that_says_it_is_gone_is_told_nothing_more_until_a_tria
         assert (gone.state, gone.status, gone.tries) == ("given_up", 410, 1)
         [hook] = await world.outbox.webhooks()
         assert hook.gone_at == world.clock.now()
-        assert [one for one in caplog.messages if "webhook wh_1 is told nothing more" in one and "key=" not in one]
+        assert [one for one in caplog.messages if "webhook wh_1 gets nothing more" in one and "key=" not in one]
         await world.put("b")
         ended = {one.id: one for one in await world.send()}
         assert len(world.receiver.came) == 1, "what was there already is given up without asking again"

@@ -341,7 +341,7 @@ CONTRADICTORY = {
         "between 0 and 1",
     ),
     "a token rate of nothing": ({"signals__token_rate__intervene": 0.0}, "no rate is below 0", "null takes"),
-    "nobody can correct": ({"correction": 0}, "correction is 0: nobody could say anything", "1 or more"),
+    "nobody can correct": ({"correction": 0}, "correction is 0: no message would be allowed", "1 or more"),
     "a share of no calls": ({"signals__errors__at_least": 0}, "signals.errors.at_least is 0", "1 or more"),
     "a share above one": (
         {"signals__budget__warn": 1.5},

@@ -136,7 +136,7 @@ async def test_compaction_says_so_if_somebody_reads_all_the_time(store: Path) ->
         with closing(sqlite3.connect(store, isolation_level=None)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM journal").fetchone()
-            with pytest.raises(StoreUnavailable, match="may still lie in the log"):
+            with pytest.raises(StoreUnavailable, match="may still be in the log"):
                 await asyncio.to_thread(compact, store, patience=0.05)
             reader.execute("ROLLBACK")
         before, after = await asyncio.to_thread(compact, store)

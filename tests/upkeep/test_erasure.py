@@ -324,7 +324,7 @@ async def test_no_line_of_the_log_has_a_word_of_what_was_said(caplog: pytest.Log
     for wanted in (
         "agent 'blunderer' failed",
         "an undo of 'tell' failed",
-        "cannot be looked at",
+        "cannot be checked",
         "checkpoint: session",
     ):
         assert wanted in lines

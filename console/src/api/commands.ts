@@ -14,9 +14,9 @@ export interface Pause {
   wait?: number;
 }
 
-/** Go on after a pause, or try a failed session again. `pause` (or If-Match) names the pause to lift. */
+/** Continue after a pause, or try a failed session again. `pause` (or If-Match) names the pause to lift. */
 export interface Resume {
-  /** The pause to lift; left out, the one that stands. */
+  /** The pause to lift; left out, the present one. */
   pause?: string | null;
   wait?: number;
 }
@@ -29,7 +29,7 @@ export interface Redirect {
   level: "step" | "goal" | "clarify";
   /** Seconds that calls in flight have to finish; left out, as long as they need. */
   grace?: number | null;
-  /** Whether a paused session goes on. */
+  /** Whether a paused session continues. */
   resume?: boolean;
   wait?: number;
 }
@@ -90,16 +90,16 @@ export interface Withdraw {
 export interface OutsideEvent {
   /** What happened. */
   text: string;
-  /** Who or what tells of it. */
+  /** Who or what reports it. */
   source?: string;
   wait?: number;
 }
 
-/** Let it cost more, and go on with it if it is paused. */
+/** Raise the session's budget, and continue it if it is paused. */
 export interface Budget {
   /** Dollars; only ever more than before. */
   budget: number;
-  /** Whether a paused session goes on. */
+  /** Whether a paused session continues. */
   resume?: boolean;
   wait?: number;
 }

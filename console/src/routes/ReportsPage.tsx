@@ -63,7 +63,7 @@ function Whole({ report, items }: { report: Report; items: Item[] }): JSX.Elemen
       {report.notes.map((one) => <p key={one} class="sub remark">{one}</p>)}
       <dl class="figures">
         <Figure name="stepped in" value={report.interventions.toLocaleString("en")} more={byWhom(report.by) || "none"} />
-        <Figure name="only told" value={report.notices.toLocaleString("en")} more={report.warnings.of ? `warnings without an intervention; ${report.warnings.of.toLocaleString("en")} labelled` : "warnings without an intervention"} />
+        <Figure name="notices only" value={report.notices.toLocaleString("en")} more={report.warnings.of ? `warnings without an intervention; ${report.warnings.of.toLocaleString("en")} labelled` : "warnings without an intervention"} />
         <Figure name="right" value={percent(labelled.share)} more={`of ${labelled.of.toLocaleString("en")} labelled`} />
         <Figure name="waste avoided" value={dollars(report.dollars_avoided)} more={`expected; at a cost of ${dollars(report.dollars_cost)}`} />
         <Return report={report} />
@@ -78,7 +78,7 @@ function Whole({ report, items }: { report: Report; items: Item[] }): JSX.Elemen
         <section aria-labelledby="fast"><h2 id="fast">How fast a stop is a stop</h2>{report.stops.count ? <Stops report={report} /> : <p class="sub">Nothing was stopped.</p>}</section>
         <Answers report={report} />
       </div>
-      <Signals rows={report.signals} words={`False positives: ${report.meanings.false_positives} Only told: ${report.meanings.only_told}`} />
+      <Signals rows={report.signals} words={`False positives: ${report.meanings.false_positives} Notices only: ${report.meanings.only_told}`} />
       <TimesTable report={report} />
       <Kinds rows={report.kinds} words={report.meanings.stepped_in} />
       <Checklist items={items} />
@@ -129,7 +129,7 @@ function Signals({ rows, words }: { rows: SignalRow[]; words: string }): JSX.Ele
   const shown = rows.filter((row) => row.agent || agents(row.signal) > 1);
   const most = Math.min(1, 1.05 * Math.max(0.05, ...shown.map((row) => (row.rate.share === null ? 0 : Math.max(row.rate.high, row.rate.target?.[1] ?? 0)))));
   return (
-    <Table id="signals" name="Were we right to step in?" words={words} heads={["Signal", ">Stepped in", ">Only told", ">Right", ">Wrong", ">Unsure", ">False positives", "Limit", "Verdict"]}>
+    <Table id="signals" name="Were we right to step in?" words={words} heads={["Signal", ">Stepped in", ">Notices only", ">Right", ">Wrong", ">Unsure", ">False positives", "Limit", "Verdict"]}>
       {shown.map((row) => {
         const isFew = row.rate.of < row.needed;
         const isWrong = row.rate.share !== null && row.rate.share > (row.rate.target?.[1] ?? 1);
@@ -154,7 +154,7 @@ function said(row: SignalRow): JSX.Element | null {
 function Kinds({ rows, words }: { rows: KindRow[]; words: string }): JSX.Element {
   if (!rows.length) return <section aria-labelledby="kinds"><h2 id="kinds">Time and cost of interventions</h2><p class="sub">There were no interventions.</p></section>;
   return (
-    <Table id="kinds" name="Time and cost of interventions" words={words} heads={["Kind", ">Count", "By whom", ">Until stopped", ">Stood still", ">Recovery", ">Resolution p50", ">p99", ">Money", ">KB saved", ">Quality", ">Plan since", ">Expected: avoided / cost", ">Actual cost"]}>
+    <Table id="kinds" name="Time and cost of interventions" words={words} heads={["Kind", ">Count", "By whom", ">Until stopped", ">Stopped for", ">Recovery", ">Resolution p50", ">p99", ">Money", ">KB saved", ">Quality", ">Plan since", ">Expected: avoided / cost", ">Actual cost"]}>
       {rows.map((row) => (
         <tr key={row.kind}><th scope="row">{row.kind.replaceAll("_", " ")}</th><td class="r">{row.count.toLocaleString("en")}</td><td>{byWhom(row.by)}</td>
           <td class="r">{seconds(row.save.p50)}</td><td class="r">{seconds(row.wait.p50)}</td><td class="r">{seconds(row.recovery.p50)}</td><td class="r">{seconds(row.resolution.p50)}</td><td class="r">{seconds(row.resolution.p99)}</td>

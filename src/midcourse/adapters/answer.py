@@ -6,10 +6,10 @@ from midcourse.runtime.calls import current_call
 
 
 class ModelAnswer:
-    """The text of one attempt. ``said`` is what it goes on from; empty, if it begins at the beginning."""
+    """The text of one attempt. ``said`` is the text that it continues, empty if the answer begins anew."""
 
     def __init__(self, way: Way) -> None:
-        """``way``: how it would go on if it were cut now."""
+        """``way``: how the answer would be continued if it were cut now."""
         self._call = current_call()
         self._way: Way = way
         self._new = ""
@@ -22,29 +22,29 @@ class ModelAnswer:
 
     @property
     def text(self) -> str:
-        """All of it, from the beginning."""
+        """The whole text, from the beginning."""
         return self.said + self._new
 
     def begin_again(self) -> None:
-        """The provider does not take what was said. Before anything new is."""
+        """Drop the earlier text, which the provider did not accept. Call it before any new text."""
         self.said, self._joint = "", Joint("")
         self._call.continue_at(0)
 
     def take(self, text: str, meter: PriceMeter, model: str, *, said: int = 0, heard: int = 0) -> str:
-        """A piece of it: what is new of that. ``said`` and ``heard`` are tokens, as far as the provider tells."""
+        """Add a piece and return what is new in it. ``said`` and ``heard`` are tokens, if the provider reports them."""
         self.pieces += 1
         self._call.can_continue("" if self._way == "again" else self._way)
         meter.count(model, max(said, self.pieces), heard)
         return self._keep(self._joint.take(text))
 
     def used(self, cost: float | None, tokens: int | None) -> None:
-        """What the provider says of it in the end, or of a cut: that counts, if it is more than was counted."""
+        """Count the provider's own figures, at the end or after a cut, if they are higher than what was counted."""
         counted = self._call.spent.cost
         if not self.pieces or counted is None or (cost is not None and cost > counted):
             self._call.spend(cost, tokens or self._call.spent.tokens)
 
     def rest(self) -> str:
-        """What was held back, now that it has ended: it might have been a repetition."""
+        """Return the text that was held back as a possible repetition, now that the stream has ended."""
         return self._keep(self._joint.rest())
 
     def _keep(self, text: str) -> str:

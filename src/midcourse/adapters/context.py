@@ -1,4 +1,4 @@
-"""What a run changes in the object that its tools share: journaled if it is a Pydantic model, else missed aloud."""
+"""Journal the changes of a run to the object that its tools share: restored for a Pydantic model, else reported."""
 
 import dataclasses
 import hashlib
@@ -22,7 +22,7 @@ class ContextMaker:
     """Makes the context of a run with the user's function, and notices if all runs share one object."""
 
     def __init__(self, word: str, function: Callable[[Run], Any] | None) -> None:
-        """``word`` is what the framework calls it.
+        """``word`` is the framework's name for it.
 
         Raises:
             InvalidInput: it is no function.
@@ -104,7 +104,7 @@ class Context:
         return {"fields": {name: value for name, value in changed.items() if name not in lost}, "lost": lost}
 
     def _fields(self) -> dict[str, Any]:
-        """The fields as JSON; of an object that is no model, what is JSON of them."""
+        """Return the fields as JSON; of an object that is no model, those that are JSON."""
         made = self.value
         if self._is_shared:
             return {}
@@ -117,7 +117,7 @@ class Context:
         return {name: _jsonable(value) for name, value in dict(getattr(made, "__dict__", {})).items()}
 
     def _can_restore(self, name: str, value: object) -> bool:
-        """Whether a changed field comes back from the journal as it is. A secret does not get there."""
+        """Return True if a changed field can be restored from the journal. Secrets are not journaled."""
         known = self._restorable.get(name)
         if known is None or known[0] != value:
             known = self._restorable[name] = (value, self._comes_back(name, value))
@@ -146,7 +146,7 @@ def _assign(model: BaseModel, name: str, value: object) -> bool:
 
 
 def _jsonable(value: Any) -> object:
-    """A value as JSON; its class where it has none. Nothing that reading would use up is read."""
+    """Return the value as JSON, or its class. Nothing that reading would use up is read."""
     if hasattr(value, "__next__"):
         return type(value).__name__
     try:

@@ -1,7 +1,8 @@
-"""How a text that was cut goes on: from its own end where the provider allows it, else by a request that quotes it.
+"""Continue a text that was cut: from its own end where the provider allows it, else by a request that quotes it.
 
-``prefix``: the text is sent as the beginning of the model's own message, which it goes on with. ``quote``: it is sent
-as what the model said, and the model is asked to go on behind it. Where neither will do, the answer begins again.
+``prefix``: the text is sent as the beginning of the model's own message, which the model continues. ``quote``: it is
+sent as an earlier message of the model, and the model is asked to continue it. Where neither is possible, the answer
+begins again.
 """
 
 import re
@@ -14,7 +15,7 @@ from midcourse.models.script import CUT_OFF
 Way = Literal["prefix", "quote", "again"]
 
 _LLAMA_CPP: Final = re.compile(r"b\d+-")
-"""How llama.cpp signs its answers."""
+"""The signature of llama.cpp's answers."""
 _TAKES_A_PREFIX: Final = re.compile(
     r"claude-(?:instant|2|3|(?:opus|sonnet|haiku)-4(?:[-.](?:[0-5]|\d{8})(?!\d)|(?![-.]?\d)))"
 )
@@ -30,17 +31,17 @@ _UNIT_END: Final = re.compile(r"""\n|[.!?…]["')\]*_]*\s""")
 """Where a line or a sentence ends."""
 _UNIT_END_LAST: Final = re.compile(rf"(?:{_UNIT_END.pattern})\s*\Z")
 OBJECTS: Final = (400, 422)
-"""How a server refuses a request that it does not understand."""
+"""The status codes with which a server refuses a request that it does not understand."""
 GO_ON: Final = (
     f"{CUT_OFF} Go on with it from exactly where it stops: begin with the next word, repeat nothing of it, and say "
     "nothing about the interruption. It stops after: "
 )
-"""What a model is asked that cannot be given the beginning of its message."""
+"""The request to continue, for a model that does not accept the beginning of its message."""
 _QUOTED: Final = 80
 
 
 def way_of_messages(request: Mapping[str, Any]) -> Way:
-    """How an answer of Anthropic's API goes on."""
+    """Return how to continue an answer of Anthropic's API."""
     if request.get("output_format") or request.get("output_config"):
         return "again"  # half an object cannot be quoted
     thinking: Mapping[str, Any] = request.get("thinking") or {"type": "disabled"}
@@ -49,12 +50,12 @@ def way_of_messages(request: Mapping[str, Any]) -> Way:
 
 
 def takes_a_prefix(model: str) -> bool:
-    """Whether a model of Anthropic goes on with a message that was begun for it."""
+    """Return True if this Anthropic model continues a message that was begun for it."""
     return _TAKES_A_PREFIX.search(model) is not None
 
 
 def way_of_chat(request: Mapping[str, Any], url: str, fingerprint: str) -> Way:
-    """How an answer of a Chat Completions server goes on; ``fingerprint`` is what its answers are signed with."""
+    """Return how to continue an answer of a Chat Completions server; ``fingerprint`` signs its answers."""
     wanted: Any = request.get("response_format") or {"type": "text"}
     if not isinstance(wanted, Mapping) or cast("Mapping[str, Any]", wanted).get("type") != "text":
         return "again"
@@ -62,13 +63,13 @@ def way_of_chat(request: Mapping[str, Any], url: str, fingerprint: str) -> Way:
 
 
 def way_of_responses(request: Mapping[str, Any]) -> Way:
-    """How an answer of OpenAI's Responses goes on."""
+    """Return how to continue an answer of OpenAI's Responses API."""
     text = cast("Mapping[str, Any]", request.get("text") or {})
     return "again" if (text.get("format") or {"type": "text"}).get("type") != "text" else "quote"
 
 
 def kept(said: str, way: str) -> str:
-    """What of a text is gone on from. Not with a space at its end, which models add themselves; quoted, whole words."""
+    """Return the part of a text to continue from: without a space at its end; if quoted, whole words."""
     if way == "prefix":
         return said.rstrip()
     if way != "quote" or not said.strip():
@@ -77,27 +78,27 @@ def kept(said: str, way: str) -> str:
 
 
 def prefixed_chat(request: Mapping[str, Any], said: str, url: str) -> dict[str, Any]:
-    """The request of a Chat Completions server with the beginning of its answer."""
+    """Return the request of a Chat Completions server with the beginning of its answer."""
     if _is_flagged(url):
         return _with(request, "messages", {"role": "assistant", "content": said, "prefix": True})
-    # llama.cpp and vLLM; who knows neither goes on all the same, or objects.
+    # llama.cpp and vLLM; a server that knows neither continues all the same, or objects.
     flags = {"continue_final_message": True, "add_generation_prompt": False}
     extra: dict[str, Any] = {**(request.get("extra_body") or {}), **flags}
     return {**prefixed(request, said), "extra_body": extra}
 
 
 def prefixed(request: Mapping[str, Any], said: str) -> dict[str, Any]:
-    """The request of Anthropic's API with the beginning of its answer."""
+    """Return the request of Anthropic's API with the beginning of its answer."""
     return _with(request, "messages", {"role": "assistant", "content": said})
 
 
 def quoted(request: Mapping[str, Any], said: str, *, at: str = "messages") -> dict[str, Any]:
-    """The request with what was said, and the wish to go on."""
+    """Return the request with the text quoted, and the request to continue it."""
     return _with(request, at, {"role": "assistant", "content": said.rstrip()}, {"role": "user", "content": go_on(said)})
 
 
 def go_on(said: str) -> str:
-    """What the user says to a model whose message was cut."""
+    """Return the user's message that asks a model to continue its cut message."""
     return f"{GO_ON}{said.rstrip()[-_QUOTED:]!r}"
 
 
@@ -134,7 +135,7 @@ class Joint:
         return "" if self._may_repeat() else self.rest()
 
     def rest(self) -> str:
-        """It says no more: what is new of what was held back."""
+        """End the text and return what is new in the part that was held back."""
         self._is_over = True
         held, self._held = self._held, ""
         bare, ends = held.lstrip(), (self._said, self._said.rstrip())
@@ -161,5 +162,5 @@ class Joint:
 
 
 def _ends_a_unit(text: str) -> bool:
-    """Whether a line or a sentence ends with the text."""
+    """Return whether a line or a sentence ends with the text."""
     return _UNIT_END_LAST.search(text) is not None

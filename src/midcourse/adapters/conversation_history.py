@@ -1,4 +1,4 @@
-"""What a conversation needs in every framework: messages that are written once, and call ids that are not repeated."""
+"""Keep a conversation for any framework: each message is written once, and no call id is repeated."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
@@ -29,7 +29,7 @@ class SavedHistory(Generic[T]):
         return list(self._messages)
 
     def keep(self, messages: Sequence[T]) -> None:
-        """Have ``run.history`` hold these messages: what is new is appended, what somebody changed is replaced."""
+        """Have ``run.history`` hold these messages: new ones are appended, changed ones replaced."""
         same = 0
         for mine, theirs in zip(self._messages, messages, strict=False):
             # The same object, most of the time: a comparison by value would cost more with every message.
@@ -64,11 +64,10 @@ class OwnIds:
         self._taken = set(taken)
 
     def take(self, ids: Iterable[str]) -> None:
-        """These are in the conversation."""
         self._taken.update(ids)
 
     def own(self, id: str) -> str:
-        """The id, or one like it that no call of the conversation has. To be journaled: it depends on all of them."""
+        """Return the id, or a similar one that no call of the conversation has. Journal it."""
         fresh, ordinal = id or "call", 1
         while fresh in self._taken:
             ordinal += 1

@@ -1,4 +1,4 @@
-"""What every adapter does the same way: register the agent, follow what people say, close a call with the truth."""
+"""Share what every adapter does: register the agent, follow people's messages, close a call with a true result."""
 
 import builtins
 import hashlib
@@ -18,12 +18,12 @@ from midcourse.runtime.run import Earlier, Run
 from midcourse.runtime.tools import Tool, declared_tool, module_name, register, tool_of
 
 Declarations: TypeAlias = Mapping[str, Tool[..., Any] | Mapping[str, Any]]
-"""What tools do to the world, by the name the model calls them by: for tools that are no functions of yours."""
+"""Declarations of tools' effects, by the name that the model uses: for tools that are not functions of yours."""
 
 MODEL: Final = "model"
-"""What a model request is called among the steps."""
+"""The name of a model request among the steps."""
 NOT_YET: Final = "not yet: "
-"""How the words of a step begin that did nothing, because it wants something first."""
+"""The beginning of the error of a step that did nothing, because it needs something first."""
 _KEY: Final = re.compile(r"[^\s/#>]{1,180}")
 
 
@@ -52,7 +52,7 @@ def held_agent(
     description: str = "",
     goals: Sequence[str] = (),
 ) -> Agent[Any]:
-    """Register a framework's agent under ``name``: whoever imports the module that wraps it can go on with it."""
+    """Register a framework's agent under ``name``. A process that imports the module that wraps it can continue it."""
     if not name:
         raise InvalidInput("The agent has no name. Give it one: wrap(agent, name='…').", field="name")
     made: Agent[Any] = Agent(
@@ -74,7 +74,7 @@ def held_agent(
 
 
 def check_factory(name: str, given: object) -> None:
-    """What a run needs beside its goal is made in every process that drives it, so that it is given as a function.
+    """Refuse a run's parts that are not a function: they are made in every process that drives the run.
 
     Raises:
         InvalidInput: it is something else.
@@ -87,16 +87,16 @@ def check_factory(name: str, given: object) -> None:
 
 
 def module_of_caller(depth: int = 2) -> str:
-    """The module that calls ``wrap``, by whose import another process gets the agent."""
+    """Return the module that calls ``wrap``; another process gets the agent by importing it."""
     name = sys._getframe(depth).f_globals.get("__name__", "")  # noqa: SLF001 - as namedtuple and logging do  # pyright: ignore[reportPrivateUsage]
     return module_name(str(name))
 
 
 class MessageListener:
-    """What people have said to the session, and how much of it the model has been told.
+    """Follow the messages that people sent to the session, and how many of them the model has got.
 
-    ``run.state["heard"]`` counts the messages that are in the conversation. What had changed in the world when the
-    session went on cold is news, too.
+    ``run.state["heard"]`` counts the messages that are in the conversation. What changed in the world before a cold
+    resume is news, too.
     """
 
     def __init__(self, run: Run) -> None:
@@ -106,7 +106,7 @@ class MessageListener:
 
     @property
     def has_news(self) -> bool:
-        """Whether something was said that the model has not been told. Journaled: a replay sees the same."""
+        """True if a message has not reached the model. Journaled: a replay sees the same value."""
         if self._run.catching_up:  # first what is journaled, then what came after it
             return False
         if self._run.has_changes:  # found before it started, or after a long rest
@@ -115,10 +115,10 @@ class MessageListener:
         return bool(self._waiting or self._changes)
 
     def news(self, *, again: bool = False) -> str:
-        """What is new, as one message of the user; from here on it counts as told.
+        """Return what is new, as one message of the user, and count it as delivered.
 
-        ``again``: this place lies between a checkpoint and its first step, so that while the run catches up, what was
-        new here is new again.
+        ``again``: this place is between a checkpoint and its first step, so while the run catches up, what was new here
+        is new again.
         """
         if again and self._run.catching_up:
             self._waiting = self._run.messages[self._run.state.get("heard", 0) :]
@@ -131,18 +131,18 @@ class MessageListener:
 
 
 def changes_in_words(run: Run) -> str:
-    """What had changed in the world when the session went on cold, for the model; empty if nothing had."""
+    """Return what changed in the world before a cold resume, for the model; empty if nothing did."""
     told = [f"- {change.resource}: was {change.before}, is {change.now or change.why}" for change in run.changes]
     return "\n".join(["While this run was stopped, what it had looked at changed:", *told]) if told else ""
 
 
 def closed(redirect: Redirected) -> str:
-    """The result of a call that a redirect closed, as the model reads it."""
+    """Return the result of a call that a redirect closed, for the model."""
     return f"Interrupted by the user. What is known of this call: {redirect.truth or 'it may have happened'}."
 
 
 def became(step: Earlier | None, restored: Callable[[Any], Any]) -> Any:
-    """What became of a call of the turn before, as the model is told: its result, or what is known."""
+    """Return the outcome of a call of the previous turn, for the model: its result, or what is known."""
     if step is None:
         return "It was not begun."
     if step.undone:
@@ -155,12 +155,12 @@ def became(step: Earlier | None, restored: Callable[[Any], Any]) -> Any:
 
 
 def refused(detail: str) -> str:
-    """The result of a call that a person did not approve."""
+    """Return the result of a call that a person did not approve."""
     return f"The call was not made: {detail}."
 
 
 def step_key(call_id: str) -> str:
-    """A model's id of a call as the key of its step."""
+    """Turn a model's id of a call into the key of its step."""
     if _KEY.fullmatch(call_id):
         return call_id
     return hashlib.blake2b(call_id.encode("utf-8", "backslashreplace"), digest_size=12).hexdigest()
@@ -169,7 +169,7 @@ def step_key(call_id: str) -> str:
 def declared(
     function: Callable[..., Any], name: str, declarations: Declarations, *, origin: str = ""
 ) -> Tool[..., Any]:
-    """The tool that a framework's tool is: as ``declarations`` has it, else as its function declares itself."""
+    """Return a tool for a framework's tool: as ``declarations`` has it, else as its function declares itself."""
     known = declarations.get(name)
     if known is None:
         return tool_of(function)
@@ -181,7 +181,7 @@ def declared(
 
 
 def as_raised(error: StepError) -> Exception:
-    """What a step's function raised, for a framework's handlers that look at its class: where that is a builtin one."""
+    """Return the exception of a step's function, for handlers that check its class: where it is a builtin one."""
     known: object = getattr(builtins, error.kind, None)
     if isinstance(known, type) and issubclass(known, Exception):
         with suppress(TypeError):
@@ -190,7 +190,7 @@ def as_raised(error: StepError) -> Exception:
 
 
 def ours_behind(error: BaseException) -> MidcourseError | None:
-    """The error of ours that a framework has made one of its own of: it knows which step a resume tries again."""
+    """Find our error behind a framework's error: it knows which step a resume tries again."""
     found: BaseException | None = error
     while found is not None and not isinstance(found, MidcourseError):
         found = found.__cause__

@@ -1,4 +1,4 @@
-"""Dollars from tokens: as somebody declared it, or by the price list that Pydantic AI keeps (genai-prices)."""
+"""Turn tokens into dollars: by a declared price, or by the price list that Pydantic AI keeps (genai-prices)."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -28,14 +28,14 @@ def dollars(
     provider: str | None = None,
     url: str | None = None,
 ) -> float | None:
-    """What a request has cost; None where nobody knows: nothing was declared, and the model is on no price list.
+    """Return the cost of a request; None if it is unknown: nothing was declared, and the model is on no price list.
 
     ``heard`` counts all input tokens, those ``cached`` among them; ``said`` the output.
     """
     declared = current_call().prices.get(model) if in_a_step() else None
     if declared is not None and declared.is_free:
         return 0.0
-    if not (heard or said):  # a stream that was cut before it told what it used
+    if not (heard or said):  # a stream that was cut before it reported its usage
         return None
     if declared is not None:
         return declared.of(heard=heard, said=said, cached=cached)
@@ -47,7 +47,7 @@ def dollars(
     if url is not None:
         with suppress(LookupError, ValueError):
             return float(_list.calc_price(usage, model, provider_api_url=url).total_price)
-    if provider or url is None:  # behind a proxy, the address is nobody's
+    if provider or url is None:  # behind a proxy, the address tells nothing
         with suppress(LookupError, ValueError):
             return float(_list.calc_price(usage, model, provider_id=provider).total_price)
     return None
@@ -57,7 +57,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def priced(body: F) -> F:
-    """A body that prices its request itself, before it makes it: with a ``PriceMeter``."""
+    """Mark a body that prices its request itself, before it makes it, with a ``PriceMeter``."""
     body.foresees = True  # pyright: ignore[reportFunctionMemberAccess]
     return body
 
@@ -96,7 +96,7 @@ class PriceMeter:
     def __init__(
         self, prompt: object, *, at_most: int | None = None, provider: str | None = None, url: str | None = None
     ) -> None:
-        """``at_most``: the most tokens that the answer may have."""
+        """Return ``at_most``: the most tokens that the answer may have."""
         self.prompt = tokens_in(prompt)
         self._at_most = at_most
         self._provider = provider
@@ -105,7 +105,7 @@ class PriceMeter:
         self._rates: tuple[float, float] | None = None
 
     def begin(self, model: str) -> None:
-        """Before the request is made.
+        """Check the budget before the request is made.
 
         Raises:
             InterruptRequested: it would cost more than is left of the session's budget.
@@ -125,7 +125,7 @@ class PriceMeter:
     ) -> float | None:
         """Dollars; None where that is not known. As long as nothing was ``heard`` of the prompt, it is a guess."""
         known = (model, heard or self.prompt, cached, written_to_cache)
-        if known != self._known:  # a look at the list takes longer than a word does
+        if known != self._known:  # to search the list takes longer than a word does
             self._known = known
             prompt, more = self._dollars(*known, 0), self._dollars(*known, _MANY)
             self._rates = None if prompt is None or more is None else (prompt, (more - prompt) / _MANY)

@@ -16,7 +16,7 @@ from midcourse.bus import sockets
 from midcourse.ports.bus import Delta, Note
 
 _BUFFER: Final = 256 * 1024
-"""What a socket is asked to hold. It is also the largest note that can be received."""
+"""The size of a socket's buffer. It is also the largest note that can be received."""
 _AT_ONCE: Final = 1_000
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,6 @@ class LocalBus:
 
     @property
     def address(self) -> str:
-        """Where this process hears notes."""
         return self._address
 
     def listen(self, hear: Callable[[Note], None]) -> None:
@@ -99,14 +98,14 @@ class LocalBus:
                     try:
                         hear(note)
                     except Exception:  # noqa: BLE001 - it is the listener's, and must not end the listening
-                        _log.exception("A note could not be taken in: %s", type(note).__name__)
+                        _log.exception("A note could not be handled: %s", type(note).__name__)
 
     def _received(self) -> list[Note]:
-        """Everything that waits. All of it before any is heard: the system lets few notes wait, and drops the rest."""
+        """Return all waiting notes, before any is handled: the system lets few notes wait, and drops the rest."""
         notes: list[Note] = []
         with contextlib.suppress(BlockingIOError):
             for _ in range(_AT_ONCE):
                 content = self._inbound.recv(_BUFFER)
-                with contextlib.suppress(msgspec.MsgspecError):  # another version's note, or nobody's
+                with contextlib.suppress(msgspec.MsgspecError):  # another version's note, or no note at all
                     notes.append(_decoder.decode(content))
         return notes

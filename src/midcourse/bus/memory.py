@@ -28,7 +28,6 @@ class MemoryBus:
 
     @property
     def address(self) -> str:
-        """Where this bus hears notes."""
         return self._address
 
     def listen(self, hear: Callable[[Note], None]) -> None:
@@ -39,7 +38,6 @@ class MemoryBus:
         self._thread.start()
 
     def send(self, address: str, note: Note) -> None:
-        """Send a note, if somebody is there."""
         receiver = _buses.get(address)
         if receiver is not None:
             receiver._take(note)  # noqa: SLF001 - its own class
@@ -63,4 +61,4 @@ def _listen(notes: "SimpleQueue[Note | None]", hear: Callable[[Note], None]) -> 
         try:
             hear(note)
         except Exception:  # noqa: BLE001 - it is the listener's, and must not end the listening
-            _log.exception("A note could not be taken in: %s", type(note).__name__)
+            _log.exception("A note could not be handled: %s", type(note).__name__)

@@ -19,7 +19,7 @@ _LONGEST_NAME: Final = len("/4294967295-9999.sock")
 
 
 def bind(kind: socket.SocketKind) -> tuple[socket.socket, str]:
-    """A socket of this process, bound to a path of its own.
+    """Return a socket of this process, bound to a path of its own.
 
     Raises:
         StoreUnavailable: there is no folder to bind it in.
@@ -42,7 +42,7 @@ def bind(kind: socket.SocketKind) -> tuple[socket.socket, str]:
 
 
 def private_folder() -> Path:
-    """A folder that only this user can look into, with a short name.
+    """Return a folder that only this user can read, with a short name.
 
     Raises:
         StoreUnavailable: there is none.
@@ -54,7 +54,7 @@ def private_folder() -> Path:
         with contextlib.suppress(OSError):
             folder.mkdir(mode=0o700, exist_ok=True)
             found = os.lstat(folder)
-            # Somebody else's folder of that name in a shared place could be swapped under us: not that one.
+            # Another user's folder of that name in a shared place could be swapped under us: not that one.
             if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
                 return folder
     raise _no_folder("There is no private folder for sockets")
@@ -78,7 +78,7 @@ def _no_folder(what: str) -> StoreUnavailable:
 
 
 def _remove_leftovers(folder: Path, kind: socket.SocketKind) -> None:
-    """Remove the sockets nobody listens at any more; their processes were killed."""
+    """Remove the sockets of killed processes."""
     with contextlib.suppress(OSError):
         for path in folder.glob("*.sock"):
             with socket.socket(socket.AF_UNIX, kind) as probe:

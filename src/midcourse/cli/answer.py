@@ -84,7 +84,7 @@ async def answer(
 
 
 def _asked(state: Session) -> dict[str, OpenAsk | ChildAsk]:
-    """The open asks, by the name they are answered under."""
+    """Return the open asks, by the name they are answered under."""
     own: dict[str, OpenAsk | ChildAsk] = {str(ask.id): ask for ask in state.asks}
     return own | {f"{one.child}/{one.ask}": one for one in state.child_asks}
 
@@ -109,10 +109,10 @@ def _cut(meant: Any) -> str:
 
 
 def _counted(counted: str, meant: Any) -> str:
-    """What an answer to an approval counted as, and what went with it."""
+    """Return how an answer to an approval counted, and what was sent with it."""
     if counted == "approved" or is_no(answer_value(meant)):
         return f"{counted.capitalize()}."
-    return f"Refused; the agent was told: {_cut(meant)}"
+    return f"Refused; the agent gets: {_cut(meant)}"
 
 
 def _show(state: Session, asked: Mapping[str, OpenAsk | ChildAsk], *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""What an ask is about, on a terminal: the call that waits for a yes, its arguments, why, and what changed since."""
+"""Show an ask on a terminal: the call that waits for a yes, its arguments, the reason, and what changed since."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,13 +12,13 @@ from midcourse.people.inbox_rules import InboxAsk
 
 
 def title(reason: str, prompt: str) -> str:
-    """The question; of an approval only what it is for, as the rest stands below it."""
+    """Return the question; of an approval only its subject, as the rest is shown below it."""
     wanted = wanted_by(prompt) if reason == NEED_APPROVAL else None
     return f"Allow {wanted.tool}?" if wanted else prompt
 
 
 def summary(ask: InboxAsk) -> str:
-    """An ask on one line of a list, what decides it first: a line is cut at its end."""
+    """Return an ask as one line of a list, the decisive part first: a line is cut at its end."""
     if not ask.arguments:
         about = f"{ask.tool}: " if ask.tool else ""
         return f"{ask.reason}: {about}{ask.prompt}"
@@ -29,7 +29,7 @@ def summary(ask: InboxAsk) -> str:
 def details(
     reason: str, prompt: str, *, call: StepView | None = None, said: str = "", changes: Sequence[Change] = ()
 ) -> list[str]:
-    """What a person decides by, a line for each, cut to the terminal's width."""
+    """Return the facts that a person decides by, a line for each, cut to the terminal's width."""
     wanted = wanted_by(prompt) if reason == NEED_APPROVAL else None
     tool, arguments = (wanted.tool, wanted.arguments) if wanted else (call.name, call.arguments) if call else ("", "")
     facts = [
@@ -59,12 +59,12 @@ def is_at_cap(step: str) -> bool:
 
 
 def last_words(steps: Iterable[StepView]) -> str:
-    """What the model said last."""
+    """Return the model's last text."""
     texts = [" ".join(step.text.split()) for step in steps if step.text.strip()]
     return texts[-1] if texts else ""
 
 
 def change_words(change: Change) -> str:
-    """What was observed, as it was and as it is."""
+    """Return what was observed, before and now."""
     before, now = (one if one is not None else "not there" for one in (change.before, change.now))
     return f"{change.resource}: {change.why or f'{before} → {now}'}"

@@ -101,7 +101,7 @@ async def export(call: Call, file: FileArgument, since: SinceOption = None, sess
     partial = file.with_name(f"{file.name}.part")
     try:
         async with opened(call) as sessions:
-            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:  # noqa: ASYNC230 - nobody else waits here
+            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:  # noqa: ASYNC230 - nothing else waits here
                 async for piece in sessions.audit_export(session=session, since=_began(since)):
                     out.write(piece)
         with partial.open("rb") as written:

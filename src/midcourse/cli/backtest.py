@@ -132,7 +132,7 @@ async def recordings_in(given: Iterable[str]) -> "list[Recording]":
 
 
 async def policies_in(names: Iterable[str], given: Iterable[str]) -> "list[Policy]":
-    """The policies that are meant by names or are files; of a store among what was given, also those saved in it.
+    """Return the named policies or those of files; of a given store also those saved in it.
 
     Raises:
         InvalidInput: there is none of that name, or a file has mistakes.
@@ -177,7 +177,7 @@ async def runs_in(given: Iterable[str], noticed: "list[Notice]") -> "AsyncIterat
 
 
 async def _of_store(sessions: Sessions, store: str, noticed: "list[Notice]") -> "AsyncIterator[Recording]":
-    """Every session in which a call has ended, newest first."""
+    """Yield every session in which a call has ended, newest first."""
     from midcourse.analysis.backtest import Notice, recording_of
 
     before: str | None = None
@@ -200,7 +200,7 @@ async def _of_store(sessions: Sessions, store: str, noticed: "list[Notice]") -> 
 
 
 async def _events(handle: SessionHandle[Any]) -> list[Recorded]:
-    """A session's journal, as far as it has come."""
+    """Return a session's journal, as far as it has come."""
     last = (await handle.state()).position
     events: list[Recorded] = []
     # What watch gives is a generator, which is to be closed when it is left early.

@@ -1,4 +1,4 @@
-"""How a command is declared: its place, the options that each has, and what becomes of its errors."""
+"""Declare a command: its place, the options that each has, and the handling of its errors."""
 
 import os
 import shlex
@@ -91,7 +91,7 @@ def _named(target: Target) -> tuple[str, str]:
 
 
 class Commands(TyperGroup):
-    """A group of commands. It names the new place of a command that moved, and says in words what is wrong."""
+    """A group of commands. It names the new place of a command that moved, and explains errors."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options of the group, which has none but --help and --version."""

@@ -39,7 +39,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "web": ("httpx2",),
     "yaml": ("pydantic_ai", "yaml"),
 }
-"""What each extra brings, to see whether it is here."""
+"""The modules of each extra, to see if they are here."""
 _OLDEST_PYTHON: Final = (3, 11)
 _LITTLE: Final = 1024**3
 _TOO_LITTLE: Final = 100 * 1024**2
@@ -117,7 +117,7 @@ def _disk(target: Target) -> Iterator[Check]:
 
 def _token_file(target: Target) -> Iterator[Check]:
     token = token_file(target)
-    # A folder of somebody's choice holds other things as well, for others perhaps.
+    # A folder that a user chose may hold other things, for other users.
     folder = _is_private("folder", FOLDER, 0o700) if token.parent == FOLDER else None
     yield from filter(None, (folder, _is_private("token", token, 0o600)))
 
@@ -137,12 +137,12 @@ async def _server(target: Target) -> Check:
     is_named = target.server is not None
     store = target.store or DEFAULT_STORE
     here = None if is_named else whereabouts(server_folder(store), store)
-    if not is_named and here is None:  # nobody else at the usual port is told our token
+    if not is_named and here is None:  # no other server at the usual port gets our token
         return Check("server", "ok", "none runs for this store", "Start one with 'midcourse serve' for the console.")
     url = target.server or (here.url if here else "")
     if importlib.util.find_spec("httpx2") is None:
         status = "fail" if is_named else "ok"
-        return Check("server", status, "not looked at: httpx2 is not installed", "pip install 'midcourse[client]'")
+        return Check("server", status, "not checked: httpx2 is not installed", "pip install 'midcourse[client]'")
     try:
         async with midcourse.connect(url, token=token_for(target, url), patience=0.0) as remote:
             url = remote.url

@@ -61,7 +61,7 @@ async def print_events(
     follow: bool = True,
     as_json: bool,
 ) -> None:
-    """Each event up to the one at ``last``; else as they come, with ``follow`` also those of later turns."""
+    """Print each event up to the one at ``last``; else as they come, with ``follow`` also those of later turns."""
     clock = SystemClock()
     # What watch gives is a generator, which is to be closed when it is left early.
     seen = cast("Any", handle.watch(after, deltas=deltas, follow=follow))
@@ -79,7 +79,7 @@ async def print_events(
 
 
 def as_sent(event: Recorded) -> dict[str, Any]:
-    """An event as the HTTP API sends it."""
+    """Return an event as the HTTP API sends it."""
     data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event.event))
     kind, _, version = str(data.pop("type")).partition("@")
     return {"position": event.position, "at": event.at, "type": kind, "version": int(version), "data": data}

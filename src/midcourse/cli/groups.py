@@ -80,7 +80,7 @@ MOVED: Final[Mapping[str, str]] = {
     "review refuse": "policy refuse",
     "signals": "session signals",
 }
-"""Where a command of an older version is now."""
+"""The present places of commands of an older version."""
 SIMILAR: Final[Mapping[str, str]] = {
     "run": "start",
     "list": "ps",
@@ -93,4 +93,4 @@ SIMILAR: Final[Mapping[str, str]] = {
     "kill": "cancel",
     "status": "show",
 }
-"""What others call a command of ours."""
+"""Other tools' names of our commands."""

@@ -21,7 +21,7 @@ LOOK_EVERY: Final = 2.0
 """Seconds between two looks with --watch."""
 MOST_ALARMS: Final = 10
 DUE: Final = {True: ("answer within", "its time is over since"), False: ("escalated in", "answer late by")}
-"""What happens at the time that is shown, before it and after: it is the deadline, or not. As the console says it."""
+"""The words before and after a time: by whether it is the deadline. The console uses the same."""
 _WANTS: Final = 60
 """Columns that are left for what is wanted, or an ask takes two lines."""
 _LINES: Final = 5
@@ -82,10 +82,10 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
     if inbox.asks and inbox.approvals_in_a_row >= inbox.asks[0].tired_after:
         print_lines(
             f"You have approved {inbox.approvals_in_a_row} in a row, {inbox.quick} of the last six in under three "
-            "seconds. Look at the next one twice."
+            "seconds. Check the next one twice."
         )
     for batch in inbox.alarms[:MOST_ALARMS]:
-        told = "" if batch.ready_at <= now else f", told at {clock_time(batch.ready_at, now)}"
+        told = "" if batch.ready_at <= now else f", sent at {clock_time(batch.ready_at, now)}"
         alarms = "1 alarm" if len(batch.alarms) == 1 else f"{len(batch.alarms)} alarms"
         print_lines(f"{ago(batch.since, now)}: {alarms} for {batch.person or 'no one in particular'}{told}")
     if inbox.artifacts:

@@ -1,4 +1,4 @@
-"""What policies have stepped in with, why, and what people say of it: interventions, alarms, label, rate."""
+"""Show the interventions of policies and people's labels: interventions, alarms, label, rate."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -137,9 +137,9 @@ async def alarms(
 def _list_batches(found: Sequence[Batch]) -> None:
     now = SystemClock().now()
     for batch in found:
-        due = f"told {ago(batch.ready_at, now)}" if batch.ready_at <= now else f"told in {span(batch.ready_at - now)}"
+        due = f"sent {ago(batch.ready_at, now)}" if batch.ready_at <= now else f"sent in {span(batch.ready_at - now)}"
         number = len(batch.alarms)
-        print_lines(f"{batch.person or '(nobody)'}: {number} alarm{'s' if number > 1 else ''}, {due}")
+        print_lines(f"{batch.person or '(no one)'}: {number} alarm{'s' if number > 1 else ''}, {due}")
         for one in batch.alarms:
             why = plain(one.sentence, lines=False)
             print_lines(f"  {clock_time(one.at, now)}  {one.session} {one.intervention}  {one.level}: {why}", hang=3)

@@ -1,4 +1,4 @@
-"""What a command prints: tables and sentences for people, JSON for programs, and errors as sentences."""
+"""Print the output of commands: tables and sentences for people, JSON for programs, and errors as sentences."""
 
 import asyncio
 import io
@@ -27,7 +27,7 @@ _GAP: Final = 2
 _LONGEST_WORD: Final = 30
 """Signs of the longest word that is kept whole: what is longer is a path, or JSON."""
 _COMMAND: Final = re.compile(r"(?<=[:?.] )midcourse [^,;]+$")
-"""What a sentence ends with for people to copy: it stays on one line."""
+"""The command at the end of a sentence, for people to copy: it stays on one line."""
 _CLINGS: Final = ("Pe", "Pf", "Po")
 """Categories of the signs that do not begin a line: what closes, and what ends."""
 INTERRUPTED: Final = 130
@@ -42,7 +42,7 @@ def run_command(work: Coroutine[Any, Any, None], *, as_json: bool, interrupted: 
         print_error(error, as_json=as_json)
         raise typer.Exit(1) from None
     except BrokenPipeError:
-        # Whoever read has read enough. Python would complain again when it flushes at its end.
+        # The reader has read enough. Python would complain again when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except KeyboardInterrupt:
@@ -111,7 +111,7 @@ def tell(*lines: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """One JSON value on one line, whatever the terminal's encoding."""
+    """Print one JSON value on one line, in any encoding of the terminal."""
     sys.stdout.buffer.write(_encoder.encode(to_json(value)) + b"\n")
     sys.stdout.flush()
 
@@ -129,7 +129,7 @@ def _shown(sign: str) -> str:
 
 
 def console() -> Console:
-    """Where people read. A pipe gets whole lines."""
+    """Return the console for people. A pipe gets whole lines."""
     wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
     if isinstance(sys.stdout, io.TextIOWrapper):  # what its encoding has no sign for is read as a ?
         cast("io.TextIOWrapper", sys.stdout).reconfigure(errors="replace")
@@ -137,12 +137,12 @@ def console() -> Console:
 
 
 def _room(stream: TextIO) -> int | None:
-    """The columns of the terminal that a stream goes to; None: it is a pipe, which gets whole lines."""
+    """Return the columns of a stream's terminal; None: it is a pipe, which gets whole lines."""
     return console().width if stream.isatty() or "COLUMNS" in os.environ else None
 
 
 def shortened(line: str, room: int | None = None) -> str:
-    """A line, cut to ``room`` columns, or to the width of the terminal. A pipe gets all of it."""
+    """Return a line, cut to ``room`` columns, or to the width of the terminal. A pipe gets all of it."""
     width = _room(sys.stdout)
     if width is None:
         return line
@@ -152,9 +152,9 @@ def shortened(line: str, room: int | None = None) -> str:
 
 
 def print_lines(*lines: str, hang: int = 0) -> None:
-    """Lines for people, broken between words where the terminal ends. A pipe gets whole lines.
+    """Print lines for people, broken between words where the terminal ends. A pipe gets whole lines.
 
-    What goes on below stands as far in as its line begins, that of a text's first line ``hang`` columns further.
+    A continued line is indented as its first line is, that of a text's first line ``hang`` columns further.
     """
     for line in lines:
         for part in _broken(plain(_with_options(line)), _room(sys.stdout), hang):
@@ -162,7 +162,7 @@ def print_lines(*lines: str, hang: int = 0) -> None:
 
 
 def print_wrapped(*sentences: str, indent: int = 0) -> None:
-    """The same for sentences, all of them ``indent`` columns in. What is empty is left out."""
+    """Print sentences, all of them indented by ``indent`` columns. Empty ones are left out."""
     print_lines(*(f"{' ' * indent}{one}" for one in sentences if one))
 
 
@@ -173,7 +173,7 @@ def print_verbatim(*lines: str) -> None:
 
 
 def _broken(text: str, room: int | None, hanging: int = 0) -> Iterator[str]:
-    """The lines of a text, none of them wider than ``room``, if that can be without breaking a word or a command."""
+    """Break a text into lines that are no wider than ``room``, unless a word or a command is."""
     first, *rest = text.split("\n")
     for line, hang in ((first, hanging), *((one, 0) for one in rest)):
         if room is None or cell_len(line) <= room:
@@ -244,7 +244,7 @@ def show_table(
     numbers: Sequence[str] = (),
     title: str = "",
 ) -> None:
-    """A table without lines. The columns in ``whole`` stay on one line, those in ``numbers`` stand to the right.
+    """Print a table without lines. The columns in ``whole`` stay on one line, those in ``numbers`` are right-aligned.
 
     No word is broken and nothing is cut: where there is no room for that, each row becomes a few lines of its own.
     """
@@ -266,7 +266,7 @@ def show_table(
 
 
 def width_beside(header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> int:
-    """How wide a column may be that comes after these, each of which stays on one line."""
+    """Return the width of a column that comes after these, each of which stays on one line."""
     wide = [0] * len(header)
     for row in (header, *rows):
         wide = [max(before, cell_len(str(cell)) + _GAP) for before, cell in zip(wide, row, strict=True)]
@@ -274,7 +274,7 @@ def width_beside(header: Sequence[str], rows: Iterable[Sequence[str | Text]]) ->
 
 
 def _widths(header: Sequence[str], rows: Sequence[Sequence[Text]], whole: Sequence[str], room: int) -> list[int] | None:
-    """How wide each column is, so that all fit into ``room`` and no word is broken; None if that cannot be."""
+    """Return the width of each column, so that all fit into ``room`` and no word is broken; None if impossible."""
     columns = [[Text(name), *(row[place] for row in rows)] for place, name in enumerate(header)]
     full = [max(cell.cell_len for cell in column) for column in columns]
     least = [
@@ -298,7 +298,7 @@ def _longest_word(text: Text) -> int:
 
 
 def _show_stacked(out: Console, header: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
-    """Each row as lines: what it is, and its value. What is empty is left out."""
+    """Print each row as lines: a name and its value. Empty ones are left out."""
     wide = max(map(cell_len, header))
     for number, row in enumerate(rows):
         if number:

@@ -11,7 +11,7 @@ LOST = "lost with its process; it may have happened"
 
 
 def show_receipt(receipt: Receipt, *, unattended: bool = False) -> None:
-    """What became of each effect. ``unattended``: its process is gone, and what ran there is lost."""
+    """Print the outcome of each effect. ``unattended``: its process is gone, and what ran there is lost."""
     print_lines(receipt_title(receipt))
     if not receipt.lines:
         return
@@ -28,5 +28,5 @@ def show_receipt(receipt: Receipt, *, unattended: bool = False) -> None:
 
 
 def _lost(line: ReceiptLine) -> ReceiptLine:
-    """The journal has no end of it, and its process is gone."""
+    """Mark a line as lost: the journal has no end of it, and its process is gone."""
     return replace(line, outcome="unknown", detail=LOST) if line.outcome == "still running" else line

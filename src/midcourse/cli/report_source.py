@@ -91,7 +91,7 @@ class _Here:
         from midcourse.analysis.reports.review import review
 
         tuned = await review(self._store, since=since, now=SystemClock().now(), progress=_progress())
-        told = f"Looked at {tuned.sessions:,} sessions and {tuned.labelled:,} labelled interventions"
+        told = f"Checked {tuned.sessions:,} sessions and {tuned.labelled:,} labelled interventions"
         told += f"; {tuned.warnings:,} labelled warnings are counted apart." if tuned.warnings else "."
         return (told, *tuned.remarks)
 
@@ -108,7 +108,7 @@ class _Here:
 
 
 def _progress() -> "Progress | None":
-    """A line on stderr that counts, on a terminal."""
+    """Return a counter on a line of stderr, on a terminal."""
     if not sys.stderr.isatty():
         return None
 
@@ -155,7 +155,7 @@ class _There:
         return [mine if one.id == mine.id else one for one in items]
 
     async def _version(self, policy: str) -> "_Version":
-        """What the server means by a policy's name."""
+        """Return the server's policy of that name."""
         from urllib.parse import quote
 
         from midcourse.analysis.reports.fleet import NAMELESS

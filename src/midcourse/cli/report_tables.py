@@ -24,7 +24,7 @@ def show(found: Report) -> None:
     print_wrapped(
         f"Sessions: {found.sessions:,}, {found.ended:,} ended. Stepped in: {found.interventions:,}"
         + (f", {who}" if who else "")
-        + f". Only told: {found.notices:,}"
+        + f". Notices only: {found.notices:,}"
         + (f", {found.warnings.of:,} of them labelled" if found.warnings.of else "")
         + f". Labelled: {found.labelled.of:,}"
         + (f", {percent(found.labelled.share)} right." if found.labelled.of else ".")
@@ -204,7 +204,7 @@ def _show_signals(found: Report) -> None:
     agents = {row.signal: sum(one.signal == row.signal for one in found.signals) - 1 for row in found.signals}
     _table(
         "Whether it was right to step in",
-        ("signal", "agent", "stepped in", "only told", "right", "wrong", "unsure", "false positives", "limit"),
+        ("signal", "agent", "stepped in", "notices only", "right", "wrong", "unsure", "false positives", "limit"),
         [
             (
                 row.signal,
@@ -220,15 +220,17 @@ def _show_signals(found: Report) -> None:
             for row in found.signals
             if row.agent or agents[row.signal] > 1
         ],
-        wraps=("signal", "agent", "stepped in", "only told", "false positives"),
+        wraps=("signal", "agent", "stepped in", "notices only", "false positives"),
     )
-    print_wrapped(f"False positives: {found.meanings['false_positives']}", f"Only told: {found.meanings['only_told']}")
+    print_wrapped(
+        f"False positives: {found.meanings['false_positives']}", f"Notices only: {found.meanings['only_told']}"
+    )
 
 
 def _show_kinds(found: Report) -> None:
     _table(
         "What stepping in took and cost",
-        ("kind", "count", "by whom", "until stopped", "stood still", "recovery", "money", "quality"),
+        ("kind", "count", "by whom", "until stopped", "stopped for", "recovery", "money", "quality"),
         [
             (
                 row.kind.replace("_", " "),
@@ -242,7 +244,7 @@ def _show_kinds(found: Report) -> None:
             )
             for row in found.kinds
         ],
-        wraps=("kind", "by whom", "until stopped", "stood still"),
+        wraps=("kind", "by whom", "until stopped", "stopped for"),
     )
 
 

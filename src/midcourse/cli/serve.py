@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from midcourse.telemetry.spans import Spans
 
 _PARTS: Final = ("fastapi", "prometheus_client", "pydantic", "sse_starlette", "structlog", "uvicorn")
-"""What the extra ``server`` brings, as it is imported."""
+"""The import names of the extra ``server``."""
 
 
 def serve(
@@ -185,12 +185,12 @@ def serve(
 
     watched = [_watched(one) for one in agents]
     kinds = PythonFilter(extra_extensions=(".yaml", ".yml"))
-    # Time enough to let the sessions go; whoever is killed in the middle loses what was in flight.
+    # Time enough to release the sessions; a server that is killed in the middle loses what was in flight.
     run_process(*watched, target=functools.partial(_explained, wishes), watch_filter=kinds, sigint_timeout=60)
 
 
 def _watched(place: str) -> Path:
-    """The folder whose changes concern an agent's file, folder or module."""
+    """Return the folder whose changes concern an agent's file, folder or module."""
     path = Path(place)
     if not path.exists():
         path = Path(place.replace(".", "/"))
@@ -349,7 +349,7 @@ def _goodbye(parked: int) -> None:
 
 
 def _without_token(arguments: Sequence[str]) -> list[str]:
-    """A token that was typed is not repeated on the screen."""
+    """Return the arguments without a typed token, which must not appear on the screen."""
     kept: list[str] = []
     for before, one in zip(["", *arguments], arguments, strict=False):
         if before != "--token" and one != "--token" and not one.startswith("--token="):
@@ -374,7 +374,7 @@ def _samples() -> list[str]:
 
 
 def _folder_of(store: str) -> Path:
-    """The folder of a store's token, and the store's own, which are made."""
+    """Make and return the folder of a store's token, and the store's own."""
     path = store_path(store)
     if path is None:
         return FOLDER

@@ -170,7 +170,7 @@ def _show_past(looked: Inspection, *, as_json: bool) -> None:
 
 
 def _json_of(contact: Contact) -> dict[str, Any]:
-    """The same fields as ``ps`` shows of a session."""
+    """Return the fields that ``ps`` shows of a session."""
     told: dict[str, Any] = to_json(contact)
     return {name: value for name, value in told.items() if name != "unwritten"}
 

@@ -63,7 +63,7 @@ _WORDS = {"warn": ("warns", "its warning"), "intervene": ("steps in", "stepping 
 
 
 def shown(signal: Signal, value: float) -> str:
-    """A number with its unit, as the console writes it."""
+    """Format a number with its unit, as the console writes it."""
     match signal.unit:
         case "seconds":
             minutes, seconds = divmod(int(value), 60)

@@ -1,4 +1,4 @@
-"""What is known of a session, in words: its status with a shape, how long ago, how far a stop has got."""
+"""Describe a session: its status with a shape, how long ago, how far a stop has got."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -31,13 +31,13 @@ SHAPES: Final[Mapping[str, str]] = {
     Status.FAILED: "✕",
 }
 DID: Final[Mapping[str, str]] = {
-    "notify": "told people",
+    "notify": "notified people",
     "ask_plan": "asked for the plan",
     "ask": "asked a person",
     "pause": "paused it",
     "stop": "stopped it",
 }
-"""What an intervention of each level did."""
+"""The effect of an intervention of each level."""
 _COLOURS: Final[Mapping[str, str]] = {Status.WAITING: "yellow", Status.HALTED: "red", Status.FAILED: "red"}
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -46,14 +46,14 @@ _DEFERRED: Final = {"pause": Status.PAUSING, "cancel": Status.CANCELLING}
 
 
 LEFT_ALONE: Final = (
-    "Nobody drives it: its process has ended. It continues as soon as another process with its agent opens the store: "
-    "midcourse serve, or a program of yours."
+    "No process drives it: its process has ended. It continues as soon as another process with its agent opens "
+    "the store: midcourse serve, or a program of yours."
 )
 """The first thing to know of a session that is at work by its status, and is not."""
 
 
 def needed_words(session: Session) -> str:
-    """Which tools a cancel or an undo waits for, and how it ends."""
+    """Return which tools a cancel or an undo waits for, and how it ends."""
     tools = ", ".join(f"'{one}'" for one in session.needs)
     return (
         f"Its undo needs {tools}, which no process that drives it has. It continues once one imports that: midcourse "
@@ -62,19 +62,19 @@ def needed_words(session: Session) -> str:
 
 
 def left_alone(session: Session) -> str:
-    """That nobody drives a session, and what was lost with its process."""
+    """Return that no process drives a session, and what was lost with its process."""
     lost = [call.name for call in session.calls.values() if not call.end]
     return f"{LEFT_ALONE} Lost with that process: {', '.join(lost)}." if lost else LEFT_ALONE
 
 
 def stored_verbs(stored: Sequence[PendingCommand]) -> str:
-    """The commands that lie undecided, in their order: ``pause, resume and pause``."""
+    """List the undecided commands in their order: ``pause, resume and pause``."""
     names = [name for name, _ in groupby(one.command for one in stored)]
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def stored_words(stored: Sequence[PendingCommand], since: float | None, now: float) -> str:
-    """That commands are stored, and that the worker has not answered since then."""
+    """Return that commands are stored, and that the worker has not answered since then."""
     by = ", ".join(dict.fromkeys(one.by for one in stored if one.by))
     named = f"Stored, not carried out: {stored_verbs(stored)}{f' (by {by})' if by else ''}."
     if since is None:
@@ -88,10 +88,10 @@ def stored_words(stored: Sequence[PendingCommand], since: float | None, now: flo
 def status_text(
     status: str, finishes_first: str = "", *, unattended: bool = False, stored: Sequence[PendingCommand] = ()
 ) -> Text:
-    """A status as a shape and a word; colour only where a person is needed or something went wrong.
+    """Return a status as a shape and a word; colour only where a person is needed or something went wrong.
 
-    ``finishes_first`` is the stop that waits for the end of its turn; ``unattended``: nobody drives it; ``stored``: its
-    worker has left these undecided.
+    ``finishes_first`` is the stop that waits for the end of its turn; ``unattended``: no process drives it; ``stored``:
+    its worker has left these undecided.
     """
     if stored:
         told = status_text(status, finishes_first, unattended=unattended)
@@ -99,7 +99,7 @@ def status_text(
         told.stylize("yellow")
         return told
     if unattended:
-        told = status_text(status, finishes_first).append(", nobody drives it")
+        told = status_text(status, finishes_first).append(", no process drives it")
         told.stylize("yellow")
         return told
     if finishes_first:
@@ -125,7 +125,7 @@ def spent(cost: float, unpriced: int, cap: float | None = None, *, estimated: bo
 
 
 def span(seconds: float) -> str:
-    """A length of time: ``3.2 s``, ``4 min``, ``2 h``, ``5 d``."""
+    """Format a length of time: ``3.2 s``, ``4 min``, ``2 h``, ``5 d``."""
     for size, unit in _UNITS:
         if seconds >= size:
             return f"{seconds // size:.0f} {unit}"
@@ -133,7 +133,7 @@ def span(seconds: float) -> str:
 
 
 def ago(at: float, now: float) -> str:
-    """How long ago; never in the future, whatever the clocks say."""
+    """Format how long ago; never in the future, even if clocks differ."""
     return f"{span(now - at)} ago" if now - at >= 1 else "now"
 
 
@@ -145,13 +145,13 @@ def expiry_words(expires_at: float | None, now: float) -> str:
 
 
 def clock_time(at: float, now: float) -> str:
-    """The time of day here; with the date if it was another day."""
+    """Format the time of day here; with the date if it was another day."""
     when, today = (datetime.fromtimestamp(one, UTC).astimezone() for one in (at, now))
     return f"{when:%H:%M:%S}" if when.date() == today.date() else f"{when:%Y-%m-%d %H:%M:%S}"
 
 
 def reply_words(reply: Reply, now: float) -> str:
-    """A control's answer as a sentence: what is known, and never more."""
+    """Return the reply to a command as a sentence: what is known, and never more."""
     if not reply.durable:
         return f"{reply.level}, not durable: the store refused the write. It stays stopped while its process lives."
     if reply.unreachable_since is not None:
@@ -178,7 +178,7 @@ def reply_words(reply: Reply, now: float) -> str:
 
 
 def call_words(call: RunningCall) -> str:
-    """A call that has not ended: ``send_mail (3.2 s, irreversible: it finishes)``."""
+    """Describe a call that has not ended: ``send_mail (3.2 s, irreversible: it finishes)``."""
     more = [span(call.seconds)]
     if call.effect == "irreversible":
         more.append("irreversible, so it finishes")
@@ -188,7 +188,7 @@ def call_words(call: RunningCall) -> str:
 
 
 def intervention_words(made: Intervention) -> str:
-    """Who did what, why, and the arithmetic of it, a line for each; and the last word about it."""
+    """Describe an intervention, a line each: who, why, the arithmetic of it; and its last label."""
     did = DID.get(made.level, made.level)
     wished = f" (wanted: {made.wanted})" if made.wanted != made.level else ""
     led = ", ".join(one for one in (made.pause, made.ask) if one)
@@ -200,7 +200,7 @@ def intervention_words(made: Intervention) -> str:
 
 
 def receipt_title(receipt: Receipt) -> str:
-    """What the table below it is."""
+    """Return the title of the receipt's table."""
     if not receipt.lines:
         return "Nothing was changed: no call with an effect had started."
     if receipt.final:
@@ -209,7 +209,7 @@ def receipt_title(receipt: Receipt) -> str:
 
 
 def situation(session: Session, now: float) -> str:
-    """The first thing to know of a session in its status."""
+    """Return the first thing to know of a session in its status."""
     running = [call for call in session.calls.values() if not call.end]
     still = ", ".join(f"{call.name} ({span(now - call.since)})" for call in running)
     retries = " ".join(_retry_words(call, now) for call in session.calls.values() if call.end == "failed")
@@ -259,7 +259,7 @@ def _resuming(session: Session) -> str:
 
 
 def cut_words(session: Session) -> str:
-    """What a resume does with an answer that was cut, behind the command that resumes."""
+    """Return what a resume does with a cut answer, for the line after the command that resumes."""
     if not session.cuts:
         return ""
     again = any(not way for way in session.cuts.values())

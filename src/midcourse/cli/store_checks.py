@@ -1,4 +1,4 @@
-"""What ``midcourse doctor`` looks at in a store: its file, its journals, who did what to it, and who works on it."""
+"""The checks of a store by ``midcourse doctor``: its file, its journals, its audit log, and its workers."""
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ _RESTORE: Final = "Stop what uses it, and restore a backup: midcourse store rest
 
 
 class Check(NamedTuple):
-    """What was looked at, how it is, and what to do if it is not well."""
+    """A check, its result, and what to do if it failed."""
 
     name: str
     status: Literal["ok", "warn", "fail"]
@@ -38,12 +38,12 @@ class Check(NamedTuple):
 
 
 async def store_checks(name: str, path: Path | None, *, deep: bool) -> list[Check]:
-    """All of them, as far as the store can be read."""
+    """Return all of them, as far as the store can be read."""
     checks: list[Check] = []
     if path is not None:
         checks += _file(path, deep=deep)
         if any(one.status == "fail" for one in checks):
-            return checks  # whoever opens it would say the same, or change it
+            return checks  # a program that opens it would report the same, or change it
     try:
         store = await open_store(name)
     except MidcourseError as error:
@@ -73,7 +73,7 @@ def _file(path: Path, *, deep: bool) -> Iterator[Check]:
     if file.problems:
         yield Check("file", "fail", f"{path} is damaged: {file.problems[0]}", _RESTORE)
     else:
-        looked = "every page was looked at" if deep else "looked at quickly; --deep looks at every page and journal"
+        looked = "every page was checked" if deep else "checked quickly; --deep checks every page and journal"
         yield Check("file", "ok", f"{file.bytes / 1024**2:,.1f} MB, schema {file.schema}; {looked}")
     if file.damaged:
         told = f"the heads of {_some(file.damaged)} do not match their checksums: lists leave them out"
@@ -122,7 +122,7 @@ async def _journals(store: Store, heads: Sequence[Head]) -> Check:
 
 
 async def _check_journal(store: Store, head: Head) -> bool:
-    """Whether it was erased.
+    """Check a journal, and return True if it was erased.
 
     Raises:
         Damaged: a record, or a tombstone, is not the one that was written.
@@ -156,7 +156,7 @@ async def _driven(store: Store, now: float) -> Check:
     return Check(
         "driven",
         "warn",
-        f"nobody drives {_some([head.id for head in waiting])}",
+        f"no process drives {_some([head.id for head in waiting])}",
         f"Start the program that defines {_some(agents)}, or: midcourse serve --agents FILE.",
     )
 
@@ -175,7 +175,7 @@ def _clock(heads: Sequence[Head], now: float) -> Check:
 
 
 async def _shelves(store: Store, *, deep: bool) -> Check:
-    """What lies beside the journals. That of frameworks is large, and looked at with the journals."""
+    """Check the shelves. Those of frameworks are large, and checked with the journals."""
     bad: set[tuple[str, str]] = set()
     for shelf in await store.shelves():
         if deep or ":" not in shelf:
@@ -194,13 +194,16 @@ async def _operations(store: Store) -> AsyncGenerator[Check]:
     if standing:
         scopes = [f"{one.id} over {one.scope.kind} {one.scope.value}".rstrip() for one in standing]
         yield Check(
-            "kill switch", "warn", f"stands: {_some(scopes)}", "What starts there is halted. midcourse kill-switch list"
+            "kill switch",
+            "warn",
+            f"in force: {_some(scopes)}",
+            "What starts there is halted. midcourse kill-switch list",
         )
     outbox = Outbox(store)
     views = [webhook_view(one, await outbox.deliveries(one.id)) for one in await outbox.webhooks()]
     gone = [one.id for one in views if one.gone_at is not None]
     if gone:
-        told = f"told nothing more, because the receiver said that it is gone (410): {_some(gone)}"
+        told = f"gets nothing more, because the receiver answered that it is gone (410): {_some(gone)}"
         yield Check("webhooks", "warn", told, "Remove them; or, if it is there again: midcourse webhook test WEBHOOK.")
     failing = [
         f"{one.id} ({one.waiting} waiting, {one.given_up} given up)"
@@ -209,7 +212,7 @@ async def _operations(store: Store) -> AsyncGenerator[Check]:
     ]
     if failing:
         yield Check(
-            "webhooks", "warn", f"nothing arrives at {_some(failing)}", "Look at what they answer; mend or remove them."
+            "webhooks", "warn", f"nothing arrives at {_some(failing)}", "Check their answers; repair or remove them."
         )
 
 

@@ -121,7 +121,7 @@ async def lift_command(
 
 
 async def _restored(sessions: Sessions, agent: str | None, label: str | None) -> list[SessionId]:
-    """The sessions that a restore halted, parents before their children."""
+    """Return the sessions that a restore halted, parents before their children."""
     found: list[SessionId] = []
     before: str | None = None
     while heads := await sessions.list(status=[Status.HALTED], agent=agent, limit=MOST_SESSIONS, before=before):

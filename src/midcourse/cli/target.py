@@ -79,7 +79,7 @@ def span_or_never(written: str, option: str) -> float | None:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the sessions are."""
+    """The place of the sessions."""
 
     store: str | None = None
     url: str | None = None
@@ -87,7 +87,7 @@ class Target:
 
     @property
     def server(self) -> str | None:
-        """The server's address, if it is one. A file that was named wins over an address that lies around."""
+        """The server's address, if it is one. A file that was named wins over an address from the environment."""
         if self.url is not None and self.store is not None:
             raise typer.BadParameter("Give --store for a file or --url for a server, not both.")
         if self.url is not None or self.store is not None:
@@ -110,17 +110,17 @@ def server_folder(store: str) -> Path:
 
 
 def store_path(url: str) -> Path | None:
-    """The file of a SQLite store; None for any other."""
+    """Return the file of a SQLite store; None for any other."""
     return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
 
 
 def token_file(target: Target) -> Path:
-    """Where a server of this machine keeps its token."""
+    """Return the place of the token of a server on this machine."""
     return server_folder(target.store or DEFAULT_STORE) / TOKEN_FILE.name
 
 
 def token_for(target: Target, url: str) -> str | None:
-    """The token that was given, or for a server on this machine the one its folder keeps."""
+    """Return the given token, or for a server on this machine the one in its folder."""
     if target.token is not None or os.environ.get(TOKEN_VARIABLE) or not address_of(url).is_loopback:
         return target.token
     file = token_file(target)
@@ -178,7 +178,7 @@ async def opened(target: Target, *, patience: float = 10.0, make: bool = False) 
 
 
 async def find(sessions: Sessions, given: str) -> SessionHandle[Any]:
-    """The session with this id, or the only one whose id begins so; ``sess_`` may be left out.
+    """Return the session with this id, or the only one whose id begins so; ``sess_`` may be left out.
 
     Raises:
         SessionNotFound: there is none.

@@ -1,1 +1,1 @@
-"""What is decided without the world: events, commands, the state machine. No I/O, no clock, no randomness, no await."""
+"""Decide without the world: events, commands, the state machine. No I/O, no clock, no randomness, no await."""

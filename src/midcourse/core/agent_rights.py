@@ -1,7 +1,7 @@
-"""What an agent may do to its own session and to those it spawned: the list that ``decide`` reads. Pure.
+"""The rights of an agent over its own session and those it spawned: the list that ``decide`` reads. Pure.
 
-The rules of this module: an agent stands on no rung of the people's ladder. It may stop, and say something; it never
-changes what somebody else has said or stopped. A command that is not on the list is refused.
+The rules of this module: an agent has no role of the people's ladder. It may stop, and send messages; it never changes
+the messages or the stops of others. A command that is not on the list is refused.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ OWN_ASK: Final = "own_ask"
 
 
 class Right(NamedTuple):
-    """Whether an agent may send a command to its own session and to a child, and within which limits, or why not."""
+    """If an agent may send a command to its own session and to a child, and within which limits, or why not."""
 
     itself: bool
     child: bool
@@ -29,7 +29,7 @@ class Right(NamedTuple):
 
 
 RIGHTS: Final[Mapping[type[cmd.AnyCommand], Right]] = {
-    cmd.Pause: Right(True, True, "a stop that somebody else has sent stays exactly as they sent it"),
+    cmd.Pause: Right(True, True, "a stop that another sender made stays exactly as it is"),
     cmd.Resume: Right(
         True, True, "only what it, or a child's agent, has stopped, and only until the session has ended"
     ),
@@ -64,7 +64,7 @@ BEYOND: Final = (
     "keep policies, settle proposals, make or revoke tokens, keep webhooks",
     "prune the audit log",
 )
-"""What is no command to a session, and no agent's either."""
+"""Operations that are no commands to a session, and not for agents either."""
 
 
 def signed(command: cmd.AnyCommand, agent: SessionId | None) -> cmd.AnyCommand:
@@ -87,7 +87,7 @@ def check_no_agent(agent: SessionId | None, what: str) -> None:
 
 
 def leaves_as_it_is(session: Session, command: cmd.AnyCommand) -> bool:
-    """Return whether an agent's stop finds somebody else's, which does what it wants already."""
+    """Return whether an agent's stop finds another one's, which has the same effect already."""
     if agent_of(command.by) is None:
         return False
     stop, deferred = session.pause, session.deferred
@@ -154,7 +154,7 @@ def _about_cancelling(session: Session, command: cmd.Cancel) -> tuple[str, str] 
 
 
 def _about_lifting(session: Session, command: cmd.Resume | cmd.Redirect) -> tuple[str, str] | None:
-    """Return why an agent does not lift what stands, if somebody else has stopped it."""
+    """Return why an agent may not lift a stop, if another one made it."""
     if session.status in ENDED:
         return NOT_FOR_AGENTS, f"it has ended, {session.status}; a person tries it again"
     named = command.pause if isinstance(command, cmd.Resume) else None

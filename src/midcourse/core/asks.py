@@ -1,8 +1,8 @@
-"""Asks: what the agent asks people, until when, how an answer is read, and what it leads to. Pure.
+"""Asks: the agent's questions to people, their deadlines, their answers, and what these lead to. Pure.
 
-The deadline is for what the agent asks: its own questions, ``Interrupt``, and whether it may make a call. What
-Midcourse asks on its own account (did it happen? go on in a changed world, or under another version?) has none: an
-answer that nobody gave would be a claim that nobody made.
+The deadline is for the agent's asks: its own questions, ``Interrupt``, and the approval of a call. Midcourse's own
+questions (did it happen? continue in a changed world, or under another version?) have none: a default answer would be a
+false claim.
 """
 
 import re
@@ -26,12 +26,12 @@ from midcourse.core.terms import DefaultAnswer, Terms
 from midcourse.errors import ImpossibleEvent, Refused
 
 NEED_APPROVAL: Final = "need_approval"
-"""The reason of an ask whether something may be done: only somebody with the role ``approve`` may answer it."""
+"""The reason of an ask for approval: only a person with the role ``approve`` may answer it."""
 AMBIGUOUS: Final = "ambiguous_instructions"
 """The reason of an ask what the goal means: the answer is the goal."""
 GO_ON: Final = "go on"
 CANCEL: Final = "cancel"
-"""What can be answered to a review, beside an instruction."""
+"""The answers to a review, beside an instruction."""
 _YES: Final = ("yes", "approve", "true")
 _NO: Final = ("", "no", "n", "refuse", "refused", "false")
 _NEARLY_YES: Final = frozenset(
@@ -57,14 +57,14 @@ class CallForApproval(msgspec.Struct, gc=False, frozen=True, omit_defaults=True)
 
 
 def approval_prompt(step: str, tool: str, arguments: str, why: str) -> str:
-    """The question whether a call may be made. :func:`wanted_by` reads it, and so does the console."""
+    """Return the question that asks for approval of a call. :func:`wanted_by` reads it, and so does the console."""
     return f"Allow '{step}' ({tool}) with {arguments}{_BECAUSE}{why}."
 
 
 def wanted_by(prompt: str) -> CallForApproval | None:
-    """The call that a question in full asks about. None: it asks about none.
+    """Return the call that a full question asks about; None: it asks about none.
 
-    What comes last is why: arguments may hold whatever looks like it.
+    The reason comes last: arguments may hold text that looks like it.
     """
     found = _APPROVAL.fullmatch(prompt)
     arguments, because, why = found["rest"].rpartition(_BECAUSE) if found else ("", "", "")
@@ -72,19 +72,18 @@ def wanted_by(prompt: str) -> CallForApproval | None:
 
 
 def is_no(answer: Value) -> bool:
-    """Whether an answer refuses and says no more than that."""
+    """Return True if an answer only refuses."""
     said = decode(answer.raw)
     return said is False or said is None or (isinstance(said, str) and said.strip().lower() in _NO)
 
 
 def is_yes(answer: Value) -> bool:
-    """Whether an answer approves of what was asked."""
     said = decode(answer.raw)
     return said is True or (isinstance(said, str) and said.strip().lower() in _YES)
 
 
 def is_unclear(answer: Value, options: tuple[str, ...] = ()) -> bool:
-    """Whether an answer to an approval may be meant as a yes and is none, so that it counts neither way."""
+    """Return True if an answer to an approval may be meant as a yes and is none, so that it counts neither way."""
     said = decode(answer.raw)
     if not isinstance(said, str) or is_yes(answer) or is_no(answer) or said in options:
         return False
@@ -95,9 +94,9 @@ def is_unclear(answer: Value, options: tuple[str, ...] = ()) -> bool:
 
 
 def with_deadline(asked: ev.AskOpened, terms: Terms, now: float) -> ev.AskOpened:
-    """What an agent asks, with the deadline that ``terms`` give it. One that has a deadline of its own keeps that.
+    """Return an agent's ask with the deadline of ``terms``. One that has a deadline of its own keeps that.
 
-    Only a person approves: a default answer that would is not taken for one, and the ask then fails.
+    Only a person approves: a default answer that would approve is ignored, and the ask then fails.
     """
     if terms.ttl_seconds is None or asked.expires_at is not None:
         return asked
@@ -117,7 +116,7 @@ def with_deadline(asked: ev.AskOpened, terms: Terms, now: float) -> ev.AskOpened
 
 
 def may_answer(ask: OpenAsk, role: cmd.Role) -> bool:
-    """Return whether somebody with ``role`` may answer an ask."""
+    """Return whether a person with ``role`` may answer an ask."""
     return ask.reason != NEED_APPROVAL or role in ("approve", "operate")
 
 
@@ -157,7 +156,7 @@ def _which_ask(session: Session, command: cmd.Answer) -> OpenAsk:
 
 
 def _review(session: Session, ask: OpenAsk, command: cmd.Answer) -> Events:
-    """What an answer to a review leads to: go on, end, or go on with what was said."""
+    """Return the effect of an answer to a review: continue, end, or continue with the instruction."""
     rest = replace(session, asks=tuple(one for one in session.asks if one.id != ask.id))
     if session.pause is None or session.status not in (Status.PAUSING, Status.PAUSED):
         return ()
@@ -170,7 +169,7 @@ def _review(session: Session, ask: OpenAsk, command: cmd.Answer) -> Events:
     if is_yes(command.value) or words.lower() in (GO_ON, "resume", "continue"):
         return lifted(rest, command.by)
     meant = get_close_matches(words.lower(), _MEANT, n=1, cutoff=0.8) if ask.reason == REVIEW else ()
-    if meant:  # a slip must not lift the stop with a word that nobody meant as an instruction
+    if meant:  # a slip must not lift the stop with a word that was not meant as an instruction
         why = f"'{words}' is none of its answers. Did you mean '{meant[0]}'? Say that, or what to do in a sentence"
         raise Refused(why, code="unclear_answer")
     level = _LEVELS.get(ask.reason, "clarify")
@@ -180,9 +179,9 @@ def _review(session: Session, ask: OpenAsk, command: cmd.Answer) -> Events:
 _MEANT: Final = (GO_ON, CANCEL, "resume", "continue", "stop", "wait", "yes")
 """Answers to a review that a slip may have been meant for."""
 _STAYS: Final = frozenset({"", "no", "stop", "wait", "not yet", "false"})
-"""Answers to a review that leave it paused: who wants it to go on says so."""
+"""Answers to a review that leave it paused: to continue needs a clear answer."""
 _LEVELS: Final[Mapping[str, ev.Level]] = {REVIEW: "step", AMBIGUOUS: "goal"}
-"""What an answer in words is: an instruction, or the goal that was not clear. To any other question, an explanation."""
+"""The level of an answer in words: an instruction, or a clearer goal. To any other question, an explanation."""
 TABLE: Final[Table] = {
     cmd.Answer: {
         **dict.fromkeys(Status, _answer),
@@ -216,7 +215,7 @@ def _opened(session: Session, event: ev.AskOpened, at: float) -> Changes:
 
 
 def _over(session: Session, event: ev.AskAnswered | ev.AskClosed, _at: float) -> Changes:
-    """The path that waited for it goes on once the stop is lifted, whatever other paths still wait for."""
+    """Note that a path continues once the stop is lifted, even if other paths still wait."""
     if not any((one.id, one.step) == (event.ask, event.step) for one in session.asks):
         raise ImpossibleEvent(f"step '{event.step}' has no open ask '{event.ask}'")
     changes: Changes = {"asks": tuple(one for one in session.asks if one.id != event.ask)}

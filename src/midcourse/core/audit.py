@@ -1,11 +1,11 @@
-"""The audit log: who wished or did what to which session, over all sessions, in one order that shows tampering. Pure.
+"""The audit log: who did what to which session, over all sessions, in one order that shows tampering. Pure.
 
 Each row carries the running digest over itself and all rows before it, so that a row that was changed, removed or put
 in between does not fit what follows. The digest goes over the digest of each entry, and that over the digest of its
-detail: who may not read an entry can still check the whole log, and a detail can be erased without breaking it.
+detail: a reader who may not see an entry can still check the whole log, and a detail can be erased without breaking it.
 
-Old rows are taken away from the beginning. The last of them stays as an anchor, without its content: what is left
-follows from its digest.
+Old rows are removed from the beginning. The last of them stays as an anchor, without its content: what is left follows
+from its digest.
 """
 
 import hashlib
@@ -26,25 +26,25 @@ from midcourse.errors import Damaged, encodable_text
 DETAIL_LIMIT: Final = 500
 """The longest detail, in characters."""
 UNREADABLE: Final = "unreadable"
-"""The action of a command that nobody can read."""
+"""The action of an unreadable command."""
 PRUNE: Final = "audit.prune"
-"""The action of whoever took old entries away. Every tenant sees it: it explains where the log begins."""
+"""The action of removing old entries. Every tenant sees it: it explains where the log begins."""
 ERASE: Final = "erase"
-"""The action of whoever erased a session: the details of its entries up to there are gone."""
+"""The action of erasing a session: the details of its entries up to there are gone."""
 KEPT: Final = 90 * 86_400.0
-"""Seconds that entries are kept, unless somebody says otherwise."""
+"""The default time that entries are kept, in seconds."""
 DETAIL_GONE: Final = "its detail is gone, and no later entry tells that its session was erased"
 _BORDER: Final = b"\n"
 """Between what is sealed of an entry and its detail. Neither holds one."""
 
 
 class AuditEntry(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """Somebody wished or did something to a session.
+    """One action on a session.
 
     ``at`` is when it was decided, in seconds since 1970; the journal that writes the entry sets it. ``action`` is a
     command's verb, or what was done without one. ``outcome`` is ``ok``, or the code it was refused with. ``detail``
     says more on one line of at most 500 characters, and never holds an answer's value. ``session`` is empty for what
-    concerns no single one: it then says in ``tenant`` whose it is.
+    concerns no single one: ``tenant`` then names the tenant.
     """
 
     session: SessionId
@@ -70,7 +70,7 @@ class AuditEntry(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defau
         return tenant_of(self.session) if self.session else self.tenant
 
     def is_seen_by(self, tenant: str | None) -> bool:
-        """Whether somebody of that tenant may read it. None: the host's."""
+        """Return True if a tenant's user may read it. None: the host's."""
         return tenant is None or self.whose == tenant or self.action == PRUNE
 
 
@@ -94,14 +94,14 @@ _decoder = msgspec.json.Decoder(AuditEntry)
 
 
 def encode_entry(entry: AuditEntry) -> bytes:
-    """An entry as it lies in the log: what is sealed, with the digest of the detail, and behind it the detail."""
+    """Encode an entry for the log: the sealed part, with the digest of the detail, and then the detail."""
     detail = entry.detail.encode()
     sealed = replace(entry, detail="", detail_digest=digest_of(detail) if detail else entry.detail_digest)
     return _encoder.encode(sealed) + _BORDER + detail
 
 
 def decode_entry(content: bytes) -> AuditEntry:
-    """An entry from the log. One whose detail was erased has its digest in ``detail_digest``.
+    """Decode an entry of the log. One whose detail was erased has its digest in ``detail_digest``.
 
     Raises:
         Damaged: it cannot be read, or its detail is not the one that was written.
@@ -119,30 +119,30 @@ def decode_entry(content: bytes) -> AuditEntry:
 
 
 def split_entry(content: bytes) -> tuple[bytes, str]:
-    """What is sealed of an entry, as it was written, and its detail."""
+    """Return the sealed part of an entry, as it was written, and its detail."""
     sealed, _, detail = content.partition(_BORDER)
     return sealed, detail.decode("utf-8", "replace")
 
 
 def without_detail(content: bytes) -> bytes:
-    """The same entry with its detail erased. The digest of the log stays what it is."""
+    """Return the same entry with its detail erased. The digest of the log stays the same."""
     return content.partition(_BORDER)[0] + _BORDER
 
 
 def digest_of_entry(content: bytes) -> str:
-    """The digest of an entry that the running digest goes over: the same before and after its detail was erased."""
+    """Return the digest of an entry, the same before and after its detail was erased."""
     return digest_of(content.partition(_BORDER)[0])
 
 
 def linked(before: bytes, seq: int, entry: str) -> bytes:
-    """The running digest after an entry whose own digest is ``entry``."""
+    """Return the running digest after an entry whose own digest is ``entry``."""
     return hashlib.blake2b(before + seq.to_bytes(8, "big") + bytes.fromhex(entry), digest_size=16).digest()
 
 
 def follow(last: AuditRow | None, ends: int, contents: Iterable[bytes]) -> list[AuditRow]:
-    """The rows that write ``contents`` behind ``last``, the last row that is left of the ``ends`` ever written.
+    """Return the rows that write ``contents`` after ``last``, the last row that is left of the ``ends`` ever written.
 
-    A number is used once: where rows were removed from the end, the gap stays to be seen.
+    A number is used once: where rows were removed from the end, the gap stays visible.
     """
     seq, digest = (max(last.seq, ends), last.digest) if last else (max(ends, 0), GENESIS)
     rows: list[AuditRow] = []
@@ -154,7 +154,7 @@ def follow(last: AuditRow | None, ends: int, contents: Iterable[bytes]) -> list[
 
 
 def check(rows: Iterable[AuditRow], before: AuditRow | None = None) -> list[Audited]:
-    """The entries in ``rows``, which follow ``before``, or begin the log: with its first entry, or with an anchor.
+    """Return the entries in ``rows``, which follow ``before``, or begin the log: with its first entry, or an anchor.
 
     Raises:
         Damaged: a row was changed, removed or put in between.
@@ -190,13 +190,13 @@ def check_end(rows: Iterable[AuditRow], ends: int, *, after: int) -> None:
 
 
 class Details:
-    """Looks, entry by entry, for details that are gone though nobody erased their session afterwards."""
+    """Check, entry by entry, for details that are gone although their session was not erased afterwards."""
 
     def __init__(self) -> None:
         self._gone: dict[SessionId, int] = {}
 
     def see(self, seq: int, entry: AuditEntry) -> None:
-        """The next entry."""
+        """Add the next entry."""
         if entry.action == ERASE and entry.outcome == "ok" and entry.session:
             self._gone.pop(entry.session, None)
         if entry.detail_digest:
@@ -204,7 +204,7 @@ class Details:
 
     @property
     def missing(self) -> int | None:
-        """The first entry whose detail somebody took away by hand, once all were seen."""
+        """The first entry whose detail was removed by hand, once all were seen."""
         return min(self._gone.values(), default=None)
 
     def check(self) -> None:
@@ -218,20 +218,20 @@ class Details:
 
 
 class Prunable(msgspec.Struct, gc=False, frozen=True):
-    """What may be taken away at the beginning of a log: so many rows, an earlier anchor among them."""
+    """The rows that may be removed at the beginning of a log: how many, an earlier anchor among them."""
 
     rows: int
     entries: int
 
 
 def prunable(rows: Iterable[AuditRow], before: float, limit: int, now: float) -> Prunable:
-    """What of ``rows``, with which the log begins, is of entries from before a time: at most ``limit`` of them.
+    """Return the rows, at the log's beginning, of entries from before a time: at most ``limit`` of them.
 
-    An entry from the future, written while a clock was wrong, goes with the old ones behind it. What must be kept for
-    longer keeps all that came after it: only the beginning of a log can be taken away.
+    An entry from the future, written while a clock was wrong, is removed with the old ones after it. An entry that must
+    be kept for longer keeps all that came after it: only the beginning of a log can be removed.
 
     Raises:
-        Damaged: a row was changed, removed or put in between. Who takes it away would hide that.
+        Damaged: a row was changed, removed or put in between. A removal would hide that.
     """
     found = list(rows)
     entries = check(found)
@@ -247,27 +247,27 @@ def prunable(rows: Iterable[AuditRow], before: float, limit: int, now: float) ->
 
 
 def pruned(telling: AuditEntry, last: int, count: int) -> AuditEntry:
-    """``telling``, which says who took entries away, with which these were."""
+    """Return ``telling``, which names the one who removed entries, with these."""
     return replace(telling, detail=f"up to entry {last}: {count} of them")
 
 
 def is_pruned_to(entry: AuditEntry, last: int) -> bool:
-    """Whether it tells that the entries up to ``last`` were taken away."""
+    """Return True if it reports that the entries up to ``last`` were removed."""
     return entry.action == PRUNE and entry.detail.startswith(f"up to entry {last}:")
 
 
 def damaged_audit(seq: int, why: str, *, found: int | None = None) -> Damaged:
-    """The error for a log that cannot be what was written; ``found``: where what is left of it goes on."""
+    """Return the error for a log that was changed; ``found``: where the rest of it begins."""
     on = seq if found is None else found
     return Damaged(
-        f"The audit log is damaged at entry {seq}: {why.rstrip('.')}. Somebody, or a bad disk, changed the store; "
+        f"The audit log is damaged at entry {seq}: {why.rstrip('.')}. A person, or a bad disk, changed the store; "
         f"compare it with a backup. What came later can be read with after={on}.",
         seq=seq,
     )
 
 
 def decided(session: SessionId, command: cmd.AnyCommand, outcome: str, events: Iterable[ev.AnyEvent]) -> AuditEntry:
-    """The entry of a command that was decided, and made ``events``."""
+    """Return the entry of a command that was decided, and made ``events``."""
     return AuditEntry(
         session=session,
         by=command.by,
@@ -279,12 +279,12 @@ def decided(session: SessionId, command: cmd.AnyCommand, outcome: str, events: I
 
 
 def made(session: SessionId, by: str, role: str, action: str, detail: str, at: float) -> AuditEntry:
-    """The entry of whoever made a session: no command does, so that the entry comes with its first rows."""
+    """Return the entry of a session's creation: there is no command for it, so it comes with its first rows."""
     return AuditEntry(session=session, by=by, role=role, action=action, detail=detail, at=at)
 
 
 def unreadable(session: SessionId, command_id: CommandId, outcome: str, why: str) -> AuditEntry:
-    """The entry of a command that was refused because nobody can read it, nor tell whose it was."""
+    """Return the entry of a command that was refused because it, and so its sender, cannot be read."""
     detail = f"command '{command_id}': {why}"
     return AuditEntry(session=session, by="", role="", action=UNREADABLE, outcome=outcome, detail=detail)
 

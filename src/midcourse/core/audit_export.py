@@ -63,7 +63,7 @@ class End(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 class Verified(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """What a file that is in order holds. ``digest`` is the running one at its end: files that agree in it agree."""
+    """The contents of a valid file. ``digest`` is the running one at its end: files with the same digest are equal."""
 
     title: Title
     first: int
@@ -74,12 +74,11 @@ class Verified(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 def title_line(title: Title) -> bytes:
-    """The first line."""
     return _encoder.encode(msgspec.structs.replace(title, format=FORMAT)) + b"\n"
 
 
 def row_line(row: AuditRow, *, shown: bool) -> bytes:
-    """The line of a row: with its entry, or with its digest alone."""
+    """Return the line of a row: with its entry, or with its digest alone."""
     line = Line(seq=row.seq, digest=row.digest.hex())
     if row.content and shown:
         sealed, detail = split_entry(row.content)
@@ -90,7 +89,6 @@ def row_line(row: AuditRow, *, shown: bool) -> bytes:
 
 
 def end_line(ends: int, digest: bytes) -> bytes:
-    """The last line."""
     return _encoder.encode(End(ends=ends, digest=digest.hex())) + b"\n"
 
 
@@ -100,7 +98,7 @@ def problem_line(sentence: str) -> bytes:
 
 
 def verify(lines: Iterable[bytes]) -> Verified:
-    """What an exported file holds, if nothing of it was changed or left out since.
+    """Return the contents of an exported file, if nothing of it was changed or left out since.
 
     Raises:
         Damaged: it was; the sentence names the line and the entry, and so do ``line`` and ``seq`` of the error.
@@ -117,7 +115,7 @@ def verify(lines: Iterable[bytes]) -> Verified:
         if isinstance(line, End):
             _check_end(line, number, seq, digest)
             if next(numbered, None) is not None:
-                raise _wrong(number + 1, seq + 1, "it stands behind the end of the log")
+                raise _wrong(number + 1, seq + 1, "it is after the end of the log")
             if pruned_to and title.since is None and not explained:
                 raise _wrong(2, pruned_to, "entries before it are gone, and no entry tells who took them away")
             if details.missing is not None:
@@ -180,9 +178,9 @@ def _line(number: int, text: bytes, seq: int) -> Line | End:
 
 
 def _checked(line: Line, number: int, seq: int, before: bytes) -> AuditEntry | None:
-    """The entry of a line that is at its place and follows from the digest before it; None if it is withheld."""
+    """Return the entry of a line that is at its place and follows from the last digest; None if it is withheld."""
     if line.seq != seq:
-        raise _wrong(number, seq, f"it is missing; the file goes on with {line.seq}")
+        raise _wrong(number, seq, f"it is missing; the file continues with {line.seq}")
     sealed = bytes(line.entry)
     content = sealed and sealed + b"\n" + line.detail.encode()
     own = digest_of_entry(content) if content else line.withheld
@@ -203,7 +201,7 @@ def _check_end(line: End, number: int, seq: int, digest: bytes) -> None:
 
 def _wrong(line: int, seq: int, why: str) -> Damaged:
     return Damaged(
-        f"The exported audit log is wrong at line {line}, entry {seq}: {why}. Somebody changed the file, or it is not "
+        f"The exported audit log is wrong at line {line}, entry {seq}: {why}. The file was changed, or it is not "
         "whole. Export it again, and compare the two.",
         line=line,
         seq=seq,

@@ -1,4 +1,4 @@
-"""What is left of a session's budget, and what it must be for the session to go on. Pure."""
+"""The rest of a session's budget, and the budget that the session needs to continue. Pure."""
 
 from math import floor, log10
 from typing import Final, NamedTuple
@@ -8,7 +8,7 @@ from midcourse.core.rules import Changes
 from midcourse.core.session import OpenCall, Session
 
 BUDGET: Final = "budget"
-"""Who pauses a session that reaches its cap."""
+"""The name in ``by`` for a pause at the session's cap."""
 LAST_ANSWERS: Final = 5
 """Answers of models that the next one is priced by."""
 _HAIR: Final = 1e-9
@@ -39,7 +39,7 @@ def is_within(cap: float | None, so_far: Outlay, price: float) -> bool:
 
 
 def is_spent(session: Session, spent: float) -> bool:
-    """Whether the cap is reached."""
+    """Return True if the cap is reached."""
     rest = remaining(session, spent)
     return rest is not None and rest <= _HAIR
 
@@ -62,7 +62,7 @@ def wanted(session: Session, so_far: Outlay, price: float) -> float:
 
 
 def needed(session: Session) -> float | None:
-    """What the budget must be for the session to go on, as a sum to raise it to; None: it is enough."""
+    """Return the budget that the session needs to continue, as a sum to raise it to; None: it is enough."""
     budget = session.terms.budget
     if budget is None:
         return None
@@ -73,7 +73,7 @@ def needed(session: Session) -> float | None:
 
 
 def above(dollars: float) -> float:
-    """The next sum that a person would say: in cents, or in two digits below them."""
+    """Return the next round sum: in cents, or in two digits below them."""
     digits = 2 if dollars >= 0.01 else 1 - floor(log10(max(dollars, 1e-12)))
     return round((floor(dollars * 10**digits + _HAIR) + 1) / 10**digits, digits)
 
@@ -81,13 +81,13 @@ def above(dollars: float) -> float:
 # ---- what the end of an attempt changes
 
 Priced = ev.StepFinished | ev.StepFailed | ev.StepRetrying | ev.StepCut
-"""What says what an attempt has cost."""
+"""The events that have the cost of an attempt."""
 
 
 def spent(session: Session, call: OpenCall, event: Priced) -> Changes:
-    """What the session has cost with an attempt at ``call`` that has ended."""
+    """Return the session's cost with an ended attempt at ``call``."""
     is_known = event.cost or event.free
-    # What its segments told of is counted already; the end knows better.
+    # What its segments reported is counted already; the end knows better.
     added = event.cost - call.spent if is_known else 0.0
     changes: Changes = {"cost": max(0.0, session.cost + added), "tokens": session.tokens + event.tokens}
     if not is_known and not call.spent and _has_a_price(call, event):
@@ -96,7 +96,7 @@ def spent(session: Session, call: OpenCall, event: Priced) -> Changes:
 
 
 def usual(session: Session, event: ev.StepFinished) -> Changes:
-    """What the last answers of models were like, with one more: by that the next one is priced."""
+    """Return the averages of models' last answers, with one more: they price the next one."""
     changes: Changes = {}
     if event.tokens:
         changes["outputs"] = (*session.outputs, event.tokens)[-LAST_ANSWERS:]
@@ -106,5 +106,5 @@ def usual(session: Session, event: ev.StepFinished) -> Changes:
 
 
 def _has_a_price(call: OpenCall, event: Priced) -> bool:
-    """Whether nothing is no answer to what it cost: a model was asked, here or by a child. What failed may be free."""
+    """Return True if a cost of nothing is only an unknown price: of a model's request. A failure may be free."""
     return event.tokens > 0 or (call.kind == "model" and not isinstance(event, ev.StepFailed | ev.StepRetrying))

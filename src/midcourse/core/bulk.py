@@ -19,10 +19,10 @@ NOT_DURABLE: Final = "not_durable"
 
 
 class BulkOutcome(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """What became of one session: whether its command was taken, how it stands if that is known, and else why not.
+    """The result for one session: if its command was accepted, its status if that is known, and else why not.
 
     Of one that was stopped and whose stop could not be written, ``ok`` is True and ``code`` is ``not_durable``.
-    ``unknown`` are calls that were lost with their process: nobody can say how they ended.
+    ``unknown`` are calls that were lost with their process: their outcome is unknown.
     """
 
     session: str
@@ -34,7 +34,7 @@ class BulkOutcome(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 def check_bulk(verb: str, sessions: Sequence[str]) -> list[str]:
-    """The sessions that are meant, each once.
+    """Return the named sessions, each once.
 
     Raises:
         InvalidInput: there is no such verb, or none or too many are named.

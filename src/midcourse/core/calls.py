@@ -18,13 +18,13 @@ T = TypeVar("T")
 GIVEN_UP: Final = "UndoFailed"
 """The kind of the error an agent sees when a call was interrupted and its undo failed."""
 Ended = ev.StepFinished | ev.StepFailed | ev.StepRetrying | ev.StepCut | ev.StepClosed | ev.SegmentWritten
-"""What an attempt that is open leads to."""
+"""The events that end an open attempt."""
 
 # ---- one call; folds of sessions and receipts share this
 
 
 def begun(event: ev.StepBegun, at: float, *, before: OpenCall | None, inherited: bool = False) -> OpenCall:
-    """A new attempt. What is known of the one ``before`` counts again if this one does not begin."""
+    """Return a new attempt. The facts of the one ``before`` count again if this one does not begin."""
     return OpenCall(
         step=event.step,
         name=event.name,
@@ -46,20 +46,20 @@ def begun(event: ev.StepBegun, at: float, *, before: OpenCall | None, inherited:
 
 
 def aborted(call: OpenCall, event: ev.StepAborted, at: float) -> OpenCall | None:
-    """A stop ended its body. None: it did nothing, or says that it has not done it yet."""
+    """Return a call whose body a stop ended. None: it did nothing, or reports that it has not done it yet."""
     if event.asked or call.effect == "read":
         return call.before  # what the attempt before may have done stays as it was
     return replace(call, end="aborted", ended_at=at)
 
 
 def failed(call: OpenCall, event: ev.StepRetrying, at: float) -> OpenCall:
-    """It raised, and is tried again. What was answered need not settle: it ended by itself."""
+    """Return a call that raised, and is tried again. It was answered and need not settle: it ended by itself."""
     settle = call.settle if event.unanswered else 0.0
     return replace(call, end="failed", ended_at=at, settle=settle, raised=event.kind, again_at=event.again_at)
 
 
 def lost(call: OpenCall, at: float, *, silent: bool) -> OpenCall:
-    """Its process is gone, or the one its undo ran in: settle counts from here."""
+    """Return a call whose process is gone, or the process of its undo: the settling time begins here."""
     if call.end and call.undo != "running":
         return call
     undo = "lost" if call.undo == "running" else call.undo
@@ -67,12 +67,12 @@ def lost(call: OpenCall, at: float, *, silent: bool) -> OpenCall:
 
 
 def settled(call: OpenCall, event: ev.StepSettled) -> OpenCall:
-    """A probe or a person was asked about it."""
+    """Return a call whose outcome a probe or a person gave."""
     return replace(call, probed=True, told="no" if event.happened is False else call.told)
 
 
 def undoing(call: OpenCall, event: ev.UndoBegun | ev.UndoEnded, at: float) -> OpenCall:
-    """Its undo began or ended. One that nobody can tell the end of must settle like any other request."""
+    """Return a call whose undo began or ended. An undo with an unknown end must settle like any other request."""
     if isinstance(event, ev.UndoBegun):
         return replace(call, undo="running", undos=event.number)
     if event.lost:
@@ -91,10 +91,10 @@ def _open_call(session: Session, event: Ended | ev.StepNotBegun | ev.StepAborted
 
 
 def _alive(session: Session, event: ev.StepFinished | ev.StepFailed | ev.SegmentWritten, *, told: bool) -> OpenCall:
-    """A call that is not alive has an outcome only if somebody told it, or if its undo was given up."""
+    """Refuse an outcome of a call that is not alive, except by a probe, a person, or an abandoned undo."""
     call = _open_call(session, event)
     if call.end and not told:
-        raise ImpossibleEvent(f"step '{event.step}' does not run any more, and nobody told of it")
+        raise ImpossibleEvent(f"step '{event.step}' does not run any more, and no outcome was reported")
     return call
 
 
@@ -112,7 +112,7 @@ def loose_key(tool: str, digest: str) -> str:
 
 
 def _still_loose(call: OpenCall, session: Session) -> Changes:
-    """An inherited key is as loose as before: whoever has it next may be the one that did it."""
+    """Keep an inherited key unsettled: its next user may be the one that did it."""
     if not call.inherited:
         return {}
     return {"loose_keys": {**session.loose_keys, loose_key(call.tool, call.digest): call.key}}
@@ -131,7 +131,7 @@ def _check_again(before: OpenCall) -> None:
     if before.effect == "reversible" and before.undo != "done":
         raise ImpossibleEvent(f"the attempt before at step '{before.step}' was not undone")
     if before.effect == "irreversible" and before.told != "no":
-        raise ImpossibleEvent(f"nobody said that the attempt before at step '{before.step}' did not happen")
+        raise ImpossibleEvent(f"no report says that the earlier attempt at step '{before.step}' did not happen")
 
 
 def _begun(session: Session, event: ev.StepBegun, at: float) -> Changes:
@@ -211,7 +211,7 @@ def _closed(session: Session, event: ev.StepClosed, _at: float) -> Changes:
 
 
 def _aborted(session: Session, event: ev.StepAborted, at: float) -> Changes:
-    """A child that was stopped with its parent goes on with it."""
+    """Note that a child that was stopped with its parent continues with it."""
     call = _open_call(session, event)
     after = aborted(call, event, at)
     changes = _ended(session, event) if after is None else _with(session, after)

@@ -35,10 +35,7 @@ def cancel(session: Session, command: cmd.Cancel) -> Events:
 
 
 def _is_forced(session: Session, command: cmd.Cancel) -> bool:
-    """Whether what finishes first is ended half-way: the session itself, or its children. Before it begins nothing is.
-
-    To a session that is not protected ``force`` means nothing but that, and needs no role.
-    """
+    """Return True if protected work is ended half-way: the session's, or its children's, once it has begun."""
     if command.force and session.is_protected and command.role != "operate":
         why = "it is protected, and finishes first; to force it to end half-way is an operator's (role 'operate')"
         raise Refused(why, code="operator_only")
@@ -84,7 +81,7 @@ def _firmer_cancel(session: Session, command: cmd.Cancel) -> Events:
 
 
 def _firmer(standing: StandingCancel, command: cmd.Cancel, *, force: bool, always: bool = False) -> Events:
-    """A second cancel may give less time, roll more back and discard what was reached, never the other way round."""
+    """Apply a second cancel: it may give less time, roll more back and discard results, never the other way round."""
     grace = min(command.grace, standing.grace)
     undo = _firmest(standing.undo, command.undo or standing.undo)
     restart = (command.restart and force) or standing.restart
@@ -104,7 +101,7 @@ def _firmest(*choices: UndoChoice) -> UndoChoice:
 
 
 def _cancel_ended(session: Session, command: cmd.Cancel) -> Events:
-    """The receipt that exists; forced by an operator, an undo gives up what needs a tool that no process has."""
+    """Return the existing receipt; forced by an operator, an undo gives up what needs a tool that no process has."""
     if not (command.force and command.role == "operate" and session.is_being_undone and session.needs):
         return ()
     return (ev.UndoRequested(by=command.by, reason=command.reason, force=True),)
@@ -155,7 +152,7 @@ def _cancelled_by(session: Session, event: ev.CancelRequested, at: float) -> Sta
 
 
 def _made_firmer(standing: StandingCancel, event: ev.CancelRequested, at: float, *, gives_up: bool) -> StandingCancel:
-    """A second cancel: what is in flight has no more time than it had."""
+    """Return a cancel that became firmer: calls in flight have no more time than before."""
     since, grace = standing.since, standing.grace
     if event.grace != standing.grace:
         since, grace = at, min(event.grace, max(0.0, standing.since + standing.grace - at))

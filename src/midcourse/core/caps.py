@@ -20,7 +20,7 @@ from midcourse.errors import Refused
 def at_cap(session: Session, so_far: Outlay, price: float = 0.0) -> Events:
     """The facts that a cap makes which is reached, or which a call of this ``price`` would pass.
 
-    What is protected finishes its turn first; what rests needs no stop.
+    Protected work finishes its turn first; an idle session needs no stop.
     """
     if session.status not in (Status.RUNNING, Status.WAITING):
         return ()

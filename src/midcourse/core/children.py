@@ -1,4 +1,4 @@
-"""What a parent's journal tells of its children: which it has, and what they ask. Pure."""
+"""A parent's facts about its children: which it has, and what they ask. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,7 +10,7 @@ from midcourse.core.session import ChildAsk, Session
 
 
 def childless(session: Session, step: StepId) -> Changes:
-    """The child of ``step``, if it had one, has ended: it has nothing to ask any more, nor have its own children."""
+    """Forget an ended child of ``step``: it asks nothing any more, nor do its own children."""
     if step not in session.children:
         return {}
     gone = session.children[step]

@@ -1,4 +1,4 @@
-"""What a value must be, in words: what pydantic found wrong with one, for people at a terminal or over HTTP. Pure."""
+"""Describe the values that a field may have: pydantic's findings, in sentences for a terminal or HTTP. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,9 +37,9 @@ _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def must_be(finding: Mapping[str, Any], patterns: Mapping[str, str]) -> str:
-    """The rest of a sentence that begins with the value's name: ``must be a whole number, not 'x'.``
+    """Return the rest of a sentence that begins with the value's name: ``must be a whole number, not 'x'.``
 
-    ``finding`` is one of pydantic's errors; ``patterns`` says of a pattern what it wants.
+    ``finding`` is one of pydantic's errors; ``patterns`` describes what a pattern wants.
     """
     context: Mapping[str, Any] = finding.get("ctx") or {}
     kind, value = str(finding["type"]), finding.get("input")
@@ -66,7 +66,7 @@ def must_be(finding: Mapping[str, Any], patterns: Mapping[str, str]) -> str:
 
 
 def quoted_value(value: object) -> str:
-    """What was given, as a sentence may repeat it: in quotes if it is text, and not all of it if it is long."""
+    """Quote a value for a sentence: in quotes if it is text, and cut if it is long."""
     match value:
         case str():
             return f"'{value}'" if len(value) <= _SHOWN else f"'{value[: _SHOWN - 1]}…'"
@@ -83,7 +83,7 @@ def quoted_value(value: object) -> str:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """`` Did you mean 'paused'?`` behind a sentence, if a word is near one of those that there are."""
+    """Return `` Did you mean 'paused'?`` for the end of a sentence, if a known word is near."""
     if not isinstance(word, str) or len(word) > _LONGEST_WORD:
         return ""
     names = {name.casefold(): name for name in known}
@@ -92,7 +92,7 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
 
 
 def suggestion(word: object, known: Sequence[str]) -> str:
-    """What was probably meant, or else what there is, as a sentence."""
+    """Return a sentence with the probable word, or else with all of them."""
     if not known:
         return "There is none."
     rest = ", …" if len(known) > _LISTED else ""

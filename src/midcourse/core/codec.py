@@ -14,7 +14,7 @@ import msgspec
 from midcourse.errors import Damaged, Unencodable
 
 JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
-"""What people and programs answer with, and agents are answered."""
+"""The values of people's and programs' answers, and of the answers to agents."""
 
 BLOB_LIMIT: Final = 32 * 1024
 """Values above this many bytes live outside the journal, addressed by their content."""
@@ -23,12 +23,12 @@ GENESIS: Final = bytes(16)
 """The running digest of an empty journal."""
 
 ERASED: Final = "erased"
-"""What stands where a text was that has been erased."""
+"""The replacement of an erased text."""
 _TOMBSTONE: Final = b"\x00"
-"""What a tombstone begins with, and no record, which is JSON."""
+"""The first byte of a tombstone, which no record, being JSON, has."""
 
 NESTING_LIMIT: Final = 200
-"""The deepest value that is taken: what is written from a shallow stack must be readable from a deep one."""
+"""The deepest nesting allowed: what is written from a shallow stack must be readable from a deep one."""
 
 _PREVIEW: Final = 400
 _SECRET_HINTS: Final = (
@@ -37,7 +37,7 @@ _SECRET_HINTS: Final = (
     *("akia", "eyj"),
 )
 REDACTED: Final = "[redacted]"
-"""What stands where a secret was."""
+"""The replacement of a secret."""
 _SECRET_WORDS: Final = (
     r"(?:passw|pwd|passphrase|secret|token|(?:api|access|private).?key|authorization|bearer|credential|cookie)"
 )
@@ -55,7 +55,7 @@ _CREDENTIALS: Final = {
     ("eyj",): r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",
     ("private key",): r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^\"]*",
 }
-"""What is a secret by its shape alone, since no program text and no plain words look so; and what to look for first."""
+"""Patterns that are secrets by their form alone, as no program text or plain words look so; each with a quick test."""
 _CREDENTIAL: Final = tuple(
     (hints, re.compile(pattern))
     for hints, pattern in {**_CREDENTIALS, ("bearer",): r"(?i:bearer)\s+[\w.~+/=-]{16,}"}.items()
@@ -90,25 +90,25 @@ _NAMED_BLOB: Final = re.compile(rb'"blob":"([0-9a-f]{32})"')
 
 
 def named_blobs(record: bytes) -> list[str]:
-    """The blobs that a record may name: at least those that it does."""
+    """Return the blobs that a record may name: at least those that it does."""
     return [found.decode() for found in _NAMED_BLOB.findall(record)] if b'"blob":"' in record else []
 
 
 def digest_of(content: bytes) -> str:
-    """The content address of ``content``."""
+    """Return the content address of ``content``."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def chain(previous: bytes, position: int, record: bytes) -> bytes:
-    """The running digest after ``record``: it covers the record, its position and all that came before.
+    """Return the running digest after ``record``: it covers the record, its position and all that came before.
 
-    It is taken over the digest of the record and not over the record, so that a tombstone can take its place.
+    It covers the digest of the record and not the record, so that a tombstone can take its place.
     """
     return hashlib.blake2b(previous + position.to_bytes(8, "big") + content_digest(record), digest_size=16).digest()
 
 
 def follows(previous: bytes, position: int, record: bytes, digest: bytes) -> bool:
-    """Whether ``digest`` is the running digest after ``record``. What was written before there were tombstones counts.
+    """Return True if ``digest`` is the running digest after ``record``, also in the form before there were tombstones.
 
     Then the digest was over the record itself.
     """
@@ -119,19 +119,19 @@ def follows(previous: bytes, position: int, record: bytes, digest: bytes) -> boo
 
 
 def content_digest(record: bytes) -> bytes:
-    """The digest of a record as it was written, also if a tombstone has taken its place."""
+    """Return the digest of a record as it was written, also if a tombstone has taken its place."""
     if record[:1] == _TOMBSTONE:
         return record[1:17]
     return hashlib.blake2b(record, digest_size=16).digest()
 
 
 def is_tombstone(record: bytes) -> bool:
-    """Whether what was written here has been erased."""
+    """Return True if this record has been erased."""
     return record[:1] == _TOMBSTONE
 
 
 def entomb(record: bytes, remains: bytes) -> bytes:
-    """What takes the place of ``record`` when its texts are erased: its digest, and the ``remains``, sealed."""
+    """Return the tombstone of ``record`` after its texts were erased: its digest, and the ``remains``, sealed."""
     if is_tombstone(record):
         return record
     digest = content_digest(record)
@@ -139,7 +139,7 @@ def entomb(record: bytes, remains: bytes) -> bytes:
 
 
 def remains_of(record: bytes) -> bytes:
-    """What can be read of a record: all of it, or what its tombstone says.
+    """Return what can be read of a record: all of it, or its tombstone's remains.
 
     Raises:
         Damaged: the tombstone does not match its checksum.
@@ -153,7 +153,7 @@ def remains_of(record: bytes) -> bytes:
 
 
 def checksum(*parts: bytes) -> bytes:
-    """A checksum over ``parts`` and their borders."""
+    """Return a checksum over ``parts`` and their borders."""
     summing = hashlib.blake2b(digest_size=16)
     for part in parts:
         summing.update(len(part).to_bytes(8, "big"))
@@ -162,7 +162,7 @@ def checksum(*parts: bytes) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """What msgspec cannot encode by itself: models that can dump themselves."""
+    """Convert a value that msgspec cannot encode by itself: models that can dump themselves."""
     dump: Callable[[], object] | None = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump()
@@ -182,7 +182,7 @@ _encoder = msgspec.json.Encoder(enc_hook=_plain)
 
 
 def encode(value: object, *, what: str) -> bytes:
-    """``value`` as JSON bytes.
+    """Encode ``value`` as JSON bytes.
 
     Raises:
         Unencodable: it holds something JSON has no form for; ``what`` names it in the sentence.
@@ -210,7 +210,7 @@ class _Pairs(list[tuple[str, object]]):
 
 
 def _first_double(value: object, path: str) -> str:
-    """Where in ``value`` a key is written twice."""
+    """Return the place in ``value`` where a key is written twice."""
     items: Iterable[tuple[object, object]] = ()
     if isinstance(value, _Pairs):
         items = value
@@ -246,7 +246,7 @@ def _is_too_deep(content: bytes) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether no number in it is nan or infinite. Without a word about where: most values hold a null and are fine."""
+    """Return True if no number in it is nan or infinite, without the place: most values hold a null and are fine."""
     if isinstance(value, float):
         return isfinite(value)
     inner: Iterable[object] = ()
@@ -279,7 +279,7 @@ def _first_not_finite(value: Any, path: str) -> str:
 
 
 def _first_bad(value: Any, path: str, depth: int = 0) -> str:
-    """Where in ``value`` the first thing without a JSON form is."""
+    """Return the place in ``value`` of the first thing without a JSON form."""
     if depth < 20 and isinstance(value, dict):  # deeper nesting is named by its container
         for key, item in cast("dict[object, object]", value).items():
             if not _can_encode({key: None}):
@@ -321,7 +321,7 @@ def decode(raw: bytes | msgspec.Raw, kind: Any = Any) -> Any:
 
 
 def value_of(content: bytes, limit: int = BLOB_LIMIT) -> tuple[Value, Blob | None]:
-    """``content`` as a journal value, and the blob to store with it if it is above ``limit``."""
+    """Return ``content`` as a journal value, and the blob to store with it if it is above ``limit``."""
     if len(content) <= limit:
         return Value(raw=msgspec.Raw(content)), None
     digest = digest_of(content)
@@ -329,12 +329,12 @@ def value_of(content: bytes, limit: int = BLOB_LIMIT) -> tuple[Value, Blob | Non
 
 
 def inline(content: bytes) -> Value:
-    """``content`` as a journal value that is small by nature: an answer, a drawn number."""
+    """Return ``content`` as a journal value that is always small: an answer, a drawn number."""
     return Value(raw=msgspec.Raw(content))
 
 
 def check_blob(digest: str, content: bytes | None) -> bytes:
-    """``content`` if it is what ``digest`` names.
+    """Return ``content`` if ``digest`` names it.
 
     Raises:
         Damaged: it is missing or was changed.
@@ -357,9 +357,9 @@ _canonical = msgspec.json.Encoder(enc_hook=_opaque, order="deterministic")
 
 
 def canonical(arguments: object) -> bytes:
-    """The arguments of a call as JSON in one fixed spelling. What has no JSON form counts by its type alone.
+    """Return a call's arguments as JSON in one fixed form. A value without JSON form counts by its type alone.
 
-    Tuples are spelled as lists, sets sorted, keys as text: what a journal gives back counts as what was put in.
+    Tuples become lists, sets are sorted, keys are text: a value from a journal counts as the one that was put in.
     """
     try:
         return _canonical.encode(arguments)
@@ -368,7 +368,7 @@ def canonical(arguments: object) -> bytes:
 
 
 def _plain_value(value: object, depth: int = 0) -> object:
-    """``value`` as plain lists and dictionaries: the slow way, for what the encoder refuses as a whole."""
+    """Return ``value`` as plain lists and dictionaries: the slow way, for what the encoder refuses as a whole."""
     if depth > NESTING_LIMIT:
         return "…"
     if isinstance(value, str):
@@ -421,7 +421,7 @@ def _redacted(value: Any) -> object:
 
 
 def without_secrets(value: Any) -> Any:
-    """A JSON-like value with what looks like a secret left out: by its key, or by how it is written."""
+    """Return a JSON-like value without secrets: by their keys, or by their form."""
     if isinstance(value, str):
         if not _may_hold_a_secret(value.lower()):
             return value
@@ -435,7 +435,7 @@ def without_secrets(value: Any) -> Any:
 
 
 def without_credentials(text: str) -> str:
-    """``text`` for people to act on, without what is a secret by its shape. What only may be one is left."""
+    """Return ``text`` for people to act on, without clear secrets. Mere suspects are kept."""
     if len(text) > _DOCUMENT:
         return text
     lowered = text.lower()
@@ -446,9 +446,9 @@ def without_credentials(text: str) -> str:
 
 
 def secret_free(arguments: bytes) -> bytes:
-    """Arguments by name, as JSON, without those that are secrets by their names, and without credentials in the rest.
+    """Return arguments as JSON, without secrets by name, and without credentials in the rest.
 
-    Whoever acts on them later must know what is missing, so that what only looks like a secret in a text is left.
+    A later reader must know what is missing, so a mere suspect within a text is kept.
     """
     if not _may_hold_a_secret(arguments.decode().lower()):
         return arguments
@@ -469,7 +469,7 @@ def _free(value: Any) -> Any:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether an argument of that name is a secret."""
+    """Return True if an argument of that name is a secret."""
     return _SECRET_KEY.search(name) is not None
 
 

@@ -19,28 +19,28 @@ from midcourse.core.policy_decision import Decision
 from midcourse.errors import Damaged, InvalidInput
 
 Rung = Literal["watch", "steer", "approve", "operate"]
-"""What people and their programs may do, each what the ones before may: look; steer; also approve; also operate."""
+"""The roles of people and their programs, each with the rights of the ones before: look; steer; approve; operate."""
 Role = Literal[Rung, "agent"]
-"""What a sender may do: a rung of the people's ladder, or ``agent``, which stands on none: see ``agent_rights``."""
+"""The role of a sender: one of the people's ladder, or ``agent``, which is not on it: see ``agent_rights``."""
 Behaviour = Literal["enqueue", "redirect", "reject"]
-"""What a message does while an agent works: wait for its turn, change the course now, or be refused."""
+"""The effect of a message while an agent works: wait for its turn, change the course now, or be refused."""
 
 BY_SESSION: Final = "session:"
-"""How ``by`` begins for whatever acts for a session's agent: its code, its tools, its token. The id follows."""
+"""The prefix of ``by`` for what acts for a session's agent: its code, its tools, its token. The id follows."""
 BY_POLICY: Final = "policy:"
-"""How ``by`` begins for a policy that steps in; its name and version follow."""
+"""The prefix of ``by`` for a policy that steps in; its name and version follow."""
 BY_AGENT: Final = "agent:"
-"""How ``by`` begins for an agent that asks of its own accord; its name follows."""
+"""The prefix of ``by`` for an agent that asks automatically; its name follows."""
 BY_PARENT: Final = "parent "
-"""How ``by`` begins for a session that passes on to a child what it was told itself; its id follows."""
+"""The prefix of ``by`` for a parent session that passes a command on to a child; its id follows."""
 TEXT_LIMIT: Final = 100_000
-"""The longest instruction, reason or prompt that is taken."""
+"""The longest instruction, reason or prompt."""
 LONGEST_GRACE: Final = 366 * 24 * 3600.0
 """Seconds of the longest grace: a year, for "as long as it takes"."""
 LONGEST_LAPSE: Final = 3600.0
 """Seconds after which a pause that lapses has lapsed, at the latest."""
 ID_LIMIT: Final = 200
-"""The longest command id that is taken."""
+"""The longest command id."""
 MARK_LIMIT: Final = 1000
 """Characters of the longest mark of a session, which names every ask that is open."""
 
@@ -51,7 +51,7 @@ def agent_of(by: str) -> SessionId | None:
 
 
 def agent_name(session_id: str) -> str:
-    """Return how what an agent wishes is signed."""
+    """Return the ``by`` of an agent's commands."""
     return f"{BY_SESSION}{session_id}"
 
 
@@ -76,7 +76,7 @@ StopGrace = Annotated[
 
 
 class Verb(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """How people and programs send a command: where, with which example, and what it may be refused with.
+    """The ways to send a command: where, an example, and its refusals.
 
     ``chosen`` are fields that have a default in Python and in the store, and that people must choose: HTTP and the
     command line require them. ``is_stop``: its caller may wait for the gate to shut or for everything to end.
@@ -99,7 +99,7 @@ class Verb(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Command(msgspec.Struct, gc=False, frozen=True, kw_only=True, tag_field="command", omit_defaults=True):
-    """A wish with an id that is unique for the session's life, and who wished it.
+    """A command with an id that is unique for the session's life, and its sender.
 
     ``expects``: the :attr:`Session.mark` it was made for; it is refused once the session has moved on from that.
     """
@@ -132,7 +132,7 @@ class Pause(Command, tag="pause"):
 
 
 class Resume(Command, tag="resume"):
-    """Go on after a pause, or try a failed session again. ``pause`` (or If-Match) names the pause to lift."""
+    """Continue after a pause, or try a failed session again. ``pause`` (or If-Match) names the pause to lift."""
 
     sent = Verb(
         operation="resume",
@@ -152,7 +152,7 @@ class Resume(Command, tag="resume"):
 
     pause: Annotated[
         Annotated[PauseId, Meta(min_length=1, max_length=ID_LIMIT)] | None,
-        Meta(description="The pause to lift; left out, the one that stands."),
+        Meta(description="The pause to lift; left out, the present one."),
     ] = None
 
 
@@ -175,7 +175,7 @@ class Redirect(Command, tag="redirect"):
         Level, Meta(description="`step`: one more instruction; `goal`: another goal; `clarify`: an explanation.")
     ] = "step"
     grace: StopGrace = None
-    resume: Annotated[bool, Meta(description="Whether a paused session goes on.")] = False
+    resume: Annotated[bool, Meta(description="Whether a paused session continues.")] = False
 
 
 class Cancel(Command, tag="cancel"):
@@ -195,7 +195,7 @@ class Cancel(Command, tag="cancel"):
 
     grace: Annotated[Grace, Meta(description="Seconds that calls in flight have to finish.")] = 2.0
     reason: Reason = ""
-    # Without it: what is in flight; or, if a cancel stands already, what that one rolls back.
+    # Without it: what is in flight; or, after an earlier cancel, what that one rolls back.
     undo: Annotated[UndoChoice | None, Meta(description="What is rolled back; left out, what is in flight.")] = None
     force: Annotated[
         bool, Meta(description="For sessions that finish first (`protected`), by an operator: end it half-way.")
@@ -292,11 +292,11 @@ class OutsideEvent(Command, tag="event"):
     )
 
     text: Annotated[Text, Meta(description="What happened.")]
-    source: Annotated[str, Meta(max_length=ID_LIMIT, description="Who or what tells of it.")] = ""
+    source: Annotated[str, Meta(max_length=ID_LIMIT, description="Who or what reports it.")] = ""
 
 
 class Budget(Command, tag="budget"):
-    """Let it cost more, and go on with it if it is paused."""
+    """Raise the session's budget, and continue it if it is paused."""
 
     sent = Verb(
         operation="raise_budget",
@@ -305,7 +305,7 @@ class Budget(Command, tag="budget"):
     )
 
     budget: Annotated[float, Meta(gt=0, le=1e9, description="Dollars; only ever more than before.")]
-    resume: Annotated[bool, Meta(description="Whether a paused session goes on.")] = True
+    resume: Annotated[bool, Meta(description="Whether a paused session continues.")] = True
 
 
 class Halt(Command, tag="halt"):
@@ -381,7 +381,7 @@ _decoder = msgspec.json.Decoder(AnyCommand)
 
 
 def verb(command: type[AnyCommand] | AnyCommand) -> str:
-    """The command's word, as people write it."""
+    """Return the command's verb."""
     return str(command.__struct_config__.tag)
 
 
@@ -389,7 +389,7 @@ _PHRASES: Final = {
     "message": "send a message to",
     "edit": "edit a message of",
     "withdraw": "withdraw a message of",
-    "event": "tell of an event",
+    "event": "report an event",
     "budget": "raise the budget of",
     "intervene": "step in in",
     "label": "label an intervention of",
@@ -397,17 +397,17 @@ _PHRASES: Final = {
 
 
 def phrase(command: AnyCommand) -> str:
-    """What the command wants to do to a session, as it stands in a sentence before the session's name."""
+    """Return the command in words, for a sentence before the session's name."""
     return _PHRASES.get(verb(command), verb(command))
 
 
 def encode_command(command: AnyCommand) -> bytes:
-    """A command as it lies in an inbox."""
+    """Encode a command for an inbox."""
     return _encoder.encode(command)
 
 
 def decode_command(content: bytes) -> AnyCommand:
-    """A command from an inbox.
+    """Decode a command from an inbox.
 
     Raises:
         Damaged: it cannot be read.
@@ -422,7 +422,7 @@ def decode_command(content: bytes) -> AnyCommand:
 
 
 def _with_grace(stored: object) -> object:
-    """Return a stored command with a grace that is taken now: "for ever" was longer once."""
+    """Return a stored command with a grace that is allowed now: "for ever" was longer once."""
     match stored:
         case {"grace": int() | float() as grace} if grace > LONGEST_GRACE:
             return {**cast("dict[str, object]", stored), "grace": LONGEST_GRACE}

@@ -10,7 +10,7 @@ from midcourse.core.session import Status
 from midcourse.errors import Damaged
 
 AT_WORK: Final = frozenset({Status.RUNNING, Status.PAUSING, Status.CANCELLING})
-"""Where a session stands that works, or finishes a stop."""
+"""The statuses of a session that works, or finishes a stop."""
 
 MISSED: Final = 3.0
 """A worker whose last heartbeat is older than so many times the patience with an undecided command is silent."""
@@ -25,13 +25,13 @@ class PendingCommand(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 class Contact(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """What is known of a session's worker beside the journal.
+    """The state of a session's worker, beside the journal.
 
-    ``pending`` are the commands it has not decided, in order. ``unreachable_since`` is set if it lives and has left
-    one undecided for too long: it has not answered since then. ``silent_since``: its process lives, and its last
-    heartbeat was then, too long ago. ``unattended``: no process that lives drives the session, although there is
-    something to do. ``unwritten``: this process has shut its gate, and could not
-    write that to the journal yet: nothing begins, and whether it stays stopped should the process end is open.
+    ``pending`` are the commands it has not decided, in order. ``unreachable_since`` is set if it lives and has left one
+    undecided for too long: it has not answered since then. ``silent_since``: its process lives, and its last heartbeat
+    was then, too long ago. ``unattended``: no process that lives drives the session, although there is something to do.
+    ``unwritten``: this process has shut its gate, and could not write that to the journal yet: nothing begins, and
+    whether it stays stopped should the process end is open.
     """
 
     pending: tuple[PendingCommand, ...] = ()

@@ -1,4 +1,4 @@
-"""What deadlines make of a session: an ask that nobody answered, a pause that lapses. Pure."""
+"""The effect of deadlines on a session: an ask that was not answered, a pause that lapses. Pure."""
 
 from typing import Final
 
@@ -14,13 +14,13 @@ from midcourse.core.rules import Events
 from midcourse.core.session import ENDED, OpenAsk, Session, Status
 
 DEADLINE: Final = "deadline"
-"""Who answers, or cancels, when nobody has answered in time."""
+"""The name in ``by`` for an answer, or a cancel, at an ask's deadline."""
 LAPSE: Final = "lapse"
-"""Who resumes when a pause has lapsed."""
+"""The name in ``by`` for a resume after a pause has lapsed."""
 
 
 def expire(session: Session, now: float) -> Events:
-    """The facts that deadlines make: asks are answered by their default, or closed; a pause lapses."""
+    """Return the facts that deadlines make: asks are answered by their default, or closed; a pause lapses."""
     if session.status in ENDED or session.status is Status.CANCELLING:
         return ()
     over = [ask for ask in session.asks if ask.expires_at is not None and ask.expires_at <= now]
@@ -28,14 +28,14 @@ def expire(session: Session, now: float) -> Events:
     unanswered = [ask for ask in over if ask.default is None and _cancels(session, ask)]
     if unanswered:
         names = ", ".join(f"'{ask.id}'" for ask in unanswered)
-        command = cmd.Cancel(id=CommandId(DEADLINE), by=DEADLINE, reason=f"nobody answered {names} in time")
+        command = cmd.Cancel(id=CommandId(DEADLINE), by=DEADLINE, reason=f"no answer in time: {names}")
         still_open = tuple(ask for ask in session.asks if ask not in over)
         return (*events, *cancel(replace(session, asks=still_open), command))
     return (*events, *_lapsed(session, now))
 
 
 def _cancels(session: Session, ask: OpenAsk) -> bool:
-    """Halted, nothing is undone before an operator says so: the agent is told instead, once it goes on."""
+    """Return whether an expired ask cancels. Halted, nothing is undone: the agent gets the error instead."""
     return ask.on_expiry == "cancel" and session.status is not Status.HALTED
 
 

@@ -1,4 +1,4 @@
-"""What each command does in each status: the command table, and ``decide``, which reads it. Pure."""
+"""The effect of each command in each status: the command table, and ``decide``, which reads it. Pure."""
 
 from collections.abc import Mapping
 from typing import Final, get_args
@@ -34,9 +34,9 @@ A budget is named once it must be raised."""
 
 
 def decide(session: Session, command: cmd.AnyCommand, *, longest_correction: int | None = None) -> Events:
-    """The facts ``command`` makes in ``session``. No facts: it is granted and changes nothing.
+    """Return the facts ``command`` makes in ``session``. No facts: it is accepted and changes nothing.
 
-    ``longest_correction``: characters that the session's policy takes; None: any number.
+    ``longest_correction``: the most characters that the session's policy allows; None: any number.
 
     Raises:
         Refused: it is not allowed now, or not to the agent that sends it; the error says what is.
@@ -63,7 +63,7 @@ def decide(session: Session, command: cmd.AnyCommand, *, longest_correction: int
 
 
 def _check(session: Session, command: cmd.AnyCommand) -> None:
-    """Refuse what no rule of the table has to look at."""
+    """Refuse what no rule of the table checks."""
     not_for_it = objection(session, command)
     if not_for_it is not None:
         code, why = not_for_it
@@ -90,7 +90,7 @@ def _check_correction(session: Session, command: cmd.AnyCommand, most: int) -> N
 
 
 def allowed(session: Session, role: cmd.Role = "steer", by: str = "") -> tuple[str, ...]:
-    """The verbs that would be taken now from somebody with ``role``, as hints and buttons show them.
+    """Return the verbs that ``role`` may use now, for hints and buttons.
 
     ``by`` matters if it names an agent, which may do what is on its list.
     """

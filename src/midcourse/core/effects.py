@@ -1,7 +1,7 @@
-"""What happens to a tool call that a stop, a redirect or a crash finds in flight. Pure.
+"""Decide about a tool call that a stop, a redirect or a crash finds in flight. Pure.
 
 ``TABLE`` is the table of the design. ``next_act`` reads it for one call that is open in the journal and not alive: it
-says the one thing to be done now, and the runtime does it, journals it and asks again.
+returns the one thing to do now, and the runtime does it, journals it and asks again.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ UndoChoice = Literal["in-flight", "all", "none"]
 
 UNDO_TRIES: Final = 3
 DID_IT_HAPPEN: Final = "did_it_happen"
-"""The reason of the ask that a call whose fate nobody knows leads to."""
+"""The reason of the ask about a call with an unknown outcome."""
 
 NO_EFFECT: Final = "interrupted by a redirect; no effect"
 MAY_HAVE_HAPPENED: Final = "interrupted by a redirect; it may have happened"
@@ -28,7 +28,7 @@ DID_NOT_HAPPEN: Final = "interrupted by a redirect; it did not happen"
 
 
 class Treatment(NamedTuple):
-    """Whether a call may be aborted when its grace is over, and what follows once it is no longer alive."""
+    """If a call may be aborted when its grace is over, and what follows once it is no longer alive."""
 
     aborts: bool
     then: Then
@@ -56,19 +56,19 @@ TABLE: Final[Mapping[tuple[Effect, Column], Treatment]] = {
 
 
 def effect_of(declared: Declared, *, has_undo: bool) -> Effect:
-    """A tool's row in the table."""
+    """Return a tool's row in the table."""
     if declared == "write":
         return "reversible" if has_undo else "irreversible"
     return declared
 
 
 def may_abort(effect: Effect) -> bool:
-    """Whether a stop may abort a call of this effect once its grace is over."""
+    """Return True if a stop may abort a call of this effect once its grace is over."""
     return TABLE[effect, "pause"].aborts
 
 
 def column_of(session: "Session", call: "OpenCall") -> Column | None:
-    """The column that applies to ``call``: by status, or by a redirect journaled since it began. None: halted."""
+    """Return the column for ``call``: by status, or by a redirect journaled since it began. None: halted."""
     match session.status:
         case "halted":
             return None
@@ -96,7 +96,7 @@ AGAIN: Final = RecoveryAction("again")
 
 
 def next_act(session: "Session", call: "OpenCall", now: float) -> RecoveryAction:
-    """What to do about an open call whose body is not alive.
+    """Return what to do about an open call whose body is not alive.
 
     ``leave`` it for a resume; ``wait`` until it is settled; ``undo`` or ``probe`` it; ``ask`` a person whether it
     happened; do it ``again``; ``close`` it with the truth; list it as ``unknown``; ``fail``: its undo failed, and so
@@ -126,14 +126,14 @@ def _undo(call: "OpenCall", then: Then, now: float) -> RecoveryAction:
         return {"undo": LEAVE, "undo_then_again": AGAIN}.get(then, RecoveryAction("close", truth=UNDONE))
     if call.undo != "done" and call.undos < UNDO_TRIES:
         return RecoveryAction("undo") if now >= call.settled_at else RecoveryAction("wait", until=call.settled_at)
-    # Undone, but lost to a worker that may still send; or given up: nobody can say that it does not exist.
+    # Undone, but lost to a worker that may still send; or given up: it may exist.
     return {"undo": LEAVE, "undo_then_close": RecoveryAction("close", truth=UNDO_FAILED)}.get(
         then, RecoveryAction("give_up")
     )
 
 
 def _find_out(call: "OpenCall", column: Column, now: float) -> RecoveryAction:
-    """Its fate is not known: a probe is asked, or a person. No "no" is used before it is settled."""
+    """Ask a probe, or a person, about an unknown outcome. No "no" is used before it is settled."""
     settled = now >= call.settled_at
     if call.told == "no":
         if not settled:

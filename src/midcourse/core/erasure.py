@@ -1,7 +1,7 @@
-"""What is left of a session's journal when its texts are erased: its shape, and nothing anybody wrote. Pure.
+"""Erase the texts of a session's journal: its shape remains, and nothing that was written by hand. Pure.
 
-By the types of the fields: numbers, times, states and ids stay, a text goes unless ``KEPT`` names it, and a field that
-is added later goes by itself. Every record becomes a tombstone (see ``codec``): the digest of what was said, with which
+By the types of the fields: numbers, times, states and ids stay, a text is removed unless ``KEPT`` names it, and so is
+any field that is added later. Every record becomes a tombstone (see ``codec``): the digest of the record, with which
 the running digest of the journal still verifies, and remains that fold to the same status, cost and receipt.
 """
 
@@ -53,7 +53,7 @@ KEPT: Final[Mapping[type, frozenset[str]]] = {
 }
 """The texts that stay: names of agents, tools, steps, policies, workers; versions; codes. ``by`` stays everywhere."""
 REASONS: Final = frozenset({NEED_APPROVAL, REVIEW, AMBIGUOUS, DID_IT_HAPPEN, WORLD_CHANGED, "agent_changed"})
-"""Why a person was asked, if Midcourse itself said so. Whatever else stands there an agent wrote."""
+"""The reasons of Midcourse's own asks. Any other reason was written by an agent."""
 ERASED_VALUE: Final = inline(b'"erased"')
 
 _ORDINALS: Final = re.compile(r"(?:[~?]\d+)*$")
@@ -66,11 +66,11 @@ class Eraser:
         self._names: dict[str, str] = {}
 
     def record(self, record: ev.Record) -> ev.Record:
-        """The same fact, without its texts."""
+        """Return the same fact, without its texts."""
         return ev.Record(record.at, self.struct(record.event))
 
     def struct(self, struct: Any) -> Any:
-        """An event, or a part of one, without its texts."""
+        """Return an event, or a part of one, without its texts."""
         kind = cast("type[msgspec.Struct]", type(struct))
         changes = {name: erase(self, getattr(struct, name)) for name, erase in _plan(kind).items()}
         match struct:
@@ -85,7 +85,7 @@ class Eraser:
         return msgspec.structs.replace(struct, **changes)
 
     def step(self, step: str) -> StepId:
-        """A step's id with the texts among its keys replaced; numbers, scopes and names stay."""
+        """Return a step's id with the texts among its keys replaced; numbers, scopes and names stay."""
         scope, slash, path = step.partition("/")
         if not slash:
             return StepId(step and self.name(step))
@@ -101,7 +101,7 @@ class Eraser:
         return f"{name}#{plain if plain.isdigit() else self.name(plain)}{end}"
 
     def name(self, name: str) -> str:
-        """What stands for a name that somebody chose."""
+        """Return the replacement of a name that a person chose."""
         return self._names.setdefault(name, f"{ERASED}-{len(self._names) + 1}")
 
 
@@ -110,7 +110,7 @@ _Erase = Callable[[Eraser, Any], Any]
 
 @cache
 def _plan(kind: type[msgspec.Struct]) -> Mapping[str, _Erase]:
-    """How each field of a struct that can hold a text is erased; what is not in it stays."""
+    """Return how each field of a struct that can hold a text is erased; the others stay."""
     hints = get_type_hints(kind)
     stays = KEPT.get(kind, frozenset[str]()) | {"by"}
     plans = {name: _of(hint) for name, hint in hints.items() if name in kind.__struct_fields__ and name not in stays}
@@ -118,7 +118,7 @@ def _plan(kind: type[msgspec.Struct]) -> Mapping[str, _Erase]:
 
 
 def _of(hint: Any) -> _Erase | None:
-    """How a value of that type is erased. None: it holds no text."""
+    """Return how a value of that type is erased. None: it holds no text."""
     origin = get_origin(hint)
     if isinstance(hint, NewType):
         return _erase_step if hint == cast("object", StepId) else None
@@ -169,7 +169,7 @@ def _erase_any(eraser: Eraser, value: Any) -> Any:
 
 
 def entombed(rows: Iterable[Row]) -> list[Row]:
-    """A journal whose digests were checked, without its texts. What was erased before stays as it is."""
+    """Return a journal whose digests were checked, without its texts. What was erased before stays the same."""
     eraser = Eraser()
     erased: list[Row] = []
     digest = GENESIS
@@ -183,10 +183,10 @@ def entombed(rows: Iterable[Row]) -> list[Row]:
 
 
 def is_erased(session_id: SessionId, rows: Iterable[Row]) -> bool:
-    """Whether a journal, of which these are all rows, was erased.
+    """Return True if a journal, of which these are all rows, was erased.
 
     Raises:
-        Damaged: there are tombstones among them that are not what was left when it was: somebody made them by hand.
+        Damaged: there are tombstones among them that are not from the erasing: they were made by hand.
     """
     rows = list(rows)
     if not any(is_tombstone(record) for _, record, _ in rows):
@@ -203,9 +203,9 @@ def is_erased(session_id: SessionId, rows: Iterable[Row]) -> bool:
 
 
 def kept_digest(rows: Iterable[Row]) -> str:
-    """The digest of what the tombstones among ``rows`` say: the event that tells of the erasing carries it.
+    """Return the digest of the tombstones among ``rows``: the event that reports the erasing carries it.
 
-    So that a row that was taken for a tombstone by hand, or a tombstone that was changed, does not fit.
+    So a row that was replaced by a tombstone by hand, or a tombstone that was changed, does not fit.
     """
     digest = GENESIS
     for position, record, _ in rows:

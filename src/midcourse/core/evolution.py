@@ -29,13 +29,13 @@ ARMS: Final[Mapping[type[ev.Event], Arm]] = {
     **caps.ARMS,
     **interventions.ARMS,
 }
-"""What each type of event changes, beside the status. One that is not here changes nothing else."""
+"""The changes of each type of event, beside the status. One that is not here changes nothing else."""
 _NOT_WORKED_BEFORE = (ev.SessionTaken, ev.SessionForked)
 """Between the last word of an owner and the first of the next, nothing worked."""
 
 
 def created(session_id: SessionId, record: ev.Recorded) -> Session:
-    """The session its first record makes."""
+    """Return the session its first record makes."""
     event = record.event
     if not isinstance(event, ev.SessionCreated):
         raise Damaged(
@@ -61,7 +61,7 @@ def created(session_id: SessionId, record: ev.Recorded) -> Session:
 
 
 def status_after(session: Session, event: ev.AnyEvent) -> Status:
-    """The status ``event`` leads to.
+    """Return the status ``event`` leads to.
 
     Raises:
         ImpossibleEvent: it cannot happen in the session's status.
@@ -91,10 +91,10 @@ def _impossible(session: Session, event: ev.AnyEvent, why: str) -> ImpossibleEve
 
 
 def evolve(session: Session, record: ev.Recorded) -> Session:
-    """The session after one more record. Pure.
+    """Return the session after one more record. Pure.
 
     Raises:
-        ImpossibleEvent: the event cannot happen in the session's status, or contradicts what is known of it.
+        ImpossibleEvent: the event cannot happen in the session's status, or contradicts its state.
     """
     event, at = record.event, record.at
     status = status_after(session, event)
@@ -112,7 +112,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
 
 
 def _worked(session: Session, status: Status, event: ev.AnyEvent, at: float) -> Changes:
-    """How long it has worked, when the clock begins or stops."""
+    """Return how long it has worked, when the clock begins or stops."""
     since, worked = session.working_since, session.worked
     if since is not None:
         worked += max(0.0, (session.at if isinstance(event, _NOT_WORKED_BEFORE) else at) - since)

@@ -46,12 +46,12 @@ class Fold:
         return position
 
     def snapshot(self) -> Snapshot:
-        """The fold as it is now. Encode it before the next event is folded: the step log is shared, not copied."""
+        """Return the fold as it is now. Encode it before the next event is folded: the step log is shared."""
         return Snapshot(self.session.position, self.digest, self.session, self.log)
 
 
 def first(session_id: SessionId, at: float, event: AnyEvent, content: bytes) -> Fold:
-    """The fold of a journal's first record."""
+    """Return the fold of a journal's first record."""
     session = created(session_id, Recorded(Position(1), at, event))
     return Fold(session, StepLog(), chain(GENESIS, 1, content))
 
@@ -69,7 +69,7 @@ def fold(
     can rows missing at the end be noticed.
 
     Raises:
-        Damaged: a row is missing, changed or impossible; the session must not go on.
+        Damaged: a row is missing, changed or impossible; the session must not continue.
     """
     state = _begin(session_id, snapshot) if snapshot else None
     if state is not None and ends is not None and _contradicts(state, ends):
@@ -111,7 +111,7 @@ def _next(state: Fold | None) -> int:
 
 
 def read_row(session_id: SessionId, before: bytes, expected: int, row: Row) -> Record:
-    """One checked record: at the ``expected`` position, and with the digest that follows from the one ``before``.
+    """Return one checked record: at the ``expected`` position, with the digest that follows from ``before``.
 
     Raises:
         Damaged: it is not.
@@ -126,7 +126,7 @@ def read_row(session_id: SessionId, before: bytes, expected: int, row: Row) -> R
 
 
 def damaged_journal(session_id: SessionId, position: int, why: str = "it does not match its running digest") -> Damaged:
-    """The error for a journal that cannot be what was written."""
+    """Return the error for a journal that was changed."""
     return Damaged(
         f"The journal of session '{session_id}' is damaged at position {position}: {why.rstrip('.')}. "
         "The session is stopped and nothing is followed; restore the store from a backup.",

@@ -1,7 +1,7 @@
 """A required hypothesis: an agent whose policy requires one does not act before it has stated it. Pure.
 
-Reads and models go on, so that it can find out and say. It is asked once in a turn. A person who lets a run go on that
-was paused for its missing hypothesis allows it to act without one.
+Reads and models continue, so that it can form and state one. It is asked once in a turn. A person who resumes a run
+that was paused for its missing hypothesis allows it to act without one.
 """
 
 import re
@@ -19,7 +19,7 @@ HOW: Final = (
     "State yours before you act: write a line that begins with 'Hypothesis:' and says in one sentence what you take "
     "for true, then make the call again. Code calls run.report(hypothesis=…)."
 )
-"""What the agent is told to do: a model can always write a line, whatever framework runs it."""
+"""The instruction for the agent: a model can always write a line, in any framework."""
 LONGEST: Final = 500
 """Characters of a hypothesis that is read from what a model says."""
 _LINE: Final = re.compile(r"^[\s>*_#-]*hypothesis[\s*_]*:[\s*_]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
@@ -27,7 +27,7 @@ Asked = Literal["", "asked", "reviewed"]
 
 
 def is_held(session: Session) -> bool:
-    """Whether an agent that must state a hypothesis may not act yet."""
+    """Return True if an agent that must state a hypothesis may not act yet."""
     return not session.hypothesis and session.unstated != "allowed"
 
 
@@ -44,7 +44,7 @@ def ask(session: Session, now: float) -> tuple[ev.AnyEvent, ...]:
 
 
 def asked_by(decision: Decision) -> Asked:
-    """What a decision has done about a missing hypothesis: asked the agent for it, or people for a review."""
+    """Return who was asked about a missing hypothesis: the agent, or people in a review."""
     stages = {reason.stage for reason in decision.reasons if reason.signal == SIGNAL}
     if decision.level in ("pause", "stop") and stages - {"warn"}:
         return "reviewed"
@@ -52,6 +52,6 @@ def asked_by(decision: Decision) -> Asked:
 
 
 def stated_in(text: str) -> str:
-    """The last hypothesis that a model states in a line of its own; empty if it states none."""
+    """Return the last hypothesis that a model states in a line of its own; empty if it states none."""
     found = _LINE.findall(text)
     return found[-1].strip(" *_")[:LONGEST] if found else ""

@@ -1,4 +1,4 @@
-"""A session at a point of its journal, as a person looks at it."""
+"""A session at a point of its journal, as a person sees it."""
 
 from typing import Any
 

@@ -32,13 +32,13 @@ from midcourse.core.session import ENDED, LIVE, Session, Status
 from midcourse.errors import ImpossibleEvent, InvalidInput, Refused
 
 LabelFilter = Literal[Verdict, "none"]
-"""Interventions that were labelled so; ``none``: those of which nobody has said anything."""
+"""Interventions with this label; ``none``: those without a label."""
 EXPLAIN: Final = "Before you go on, explain your plan: what is left to do, and why it serves the goal."
-"""What a policy says to an agent before it would pause it."""
+"""A policy's message to an agent before it would pause it."""
 LONGEST_GATHER: Final = 7 * 86_400.0
 """Seconds for which alarms may be gathered, at most."""
 LATEST: Final = 1e11
-"""A time that nobody will see, in seconds since 1970."""
+"""A time in the far future, in seconds since 1970."""
 
 
 class Intervention(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,7 +80,6 @@ class Interventions:
         self._made: dict[str, Intervention] = {}
 
     def apply(self, record: Recorded) -> None:
-        """One record more."""
         match record.event:
             case InterventionMade() as made:
                 self._made[made.intervention] = _intervention(record.at, made)
@@ -91,7 +90,7 @@ class Interventions:
 
     @property
     def all(self) -> list[Intervention]:
-        """As they were made, oldest first."""
+        """All of them, oldest first."""
         return list(self._made.values())
 
 
@@ -117,7 +116,7 @@ def _intervention(at: float, made: InterventionMade) -> Intervention:
 
 
 def interventions_of(records: Iterable[Recorded]) -> list[Intervention]:
-    """The interventions that ``records`` tell of, oldest first."""
+    """Return the interventions in ``records``, oldest first."""
     found = Interventions()
     for record in records:
         found.apply(record)
@@ -125,7 +124,7 @@ def interventions_of(records: Iterable[Recorded]) -> list[Intervention]:
 
 
 def with_labels(alarms: Iterable[Alarm], labels: Mapping[tuple[str, str], Verdict]) -> list[LabelledAlarm]:
-    """The same, with what was last said of each; ``labels`` are by session and intervention."""
+    """Return the alarms with the last label of each; ``labels`` are by session and intervention."""
     return [
         LabelledAlarm(**msgspec.structs.asdict(one), label=labels.get((one.session, one.intervention)))
         for one in alarms
@@ -133,7 +132,7 @@ def with_labels(alarms: Iterable[Alarm], labels: Mapping[tuple[str, str], Verdic
 
 
 def check_interventions(since: float | None, label: str | None, limit: int) -> None:
-    """Which interventions are to be listed, and how many.
+    """Check a request for interventions, and how many.
 
     Raises:
         InvalidInput: that is no time, no label, or the limit is not from 1 to 1000.
@@ -146,7 +145,7 @@ def check_interventions(since: float | None, label: str | None, limit: int) -> N
 
 
 def check_alarms(gather: float | None, limit: int) -> None:
-    """For how long alarms are gathered, and how many batches are to be listed.
+    """Check how long alarms are gathered, and how many batches are listed.
 
     Raises:
         InvalidInput: it is no such length of time, or the limit is not from 1 to 1000.
@@ -166,7 +165,7 @@ def _check_seconds(value: object, field: str, what: str, most: float) -> None:
 
 
 def _intervene(session: Session, command: cmd.Intervene) -> Events:
-    """A policy steps in where something works; what has been stopped meanwhile needs no second stop."""
+    """Let a policy step in on a working session; one that has stopped by now needs no second stop."""
     decision = command.decision
     name = intervention_id(session.interventions + 1)
     made = InterventionMade(intervention=name, by=command.by, decision=decision)

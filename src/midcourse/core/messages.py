@@ -30,7 +30,7 @@ def redirect(session: Session, command: cmd.Redirect) -> Events:
 
 
 def _superseded(session: Session) -> Events:
-    """What was asked on the ground that has just changed. A review stays as long as the policy's pause does."""
+    """Close the asks whose reasons have just changed. A review stays as long as the policy's pause does."""
     return closed((ask for ask in session.asks if not ask.is_review), "superseded")
 
 
@@ -56,7 +56,7 @@ def _amend(session: Session, command: cmd.Edit | cmd.Withdraw) -> Events:
 
 
 def _happened(session: Session, command: cmd.OutsideEvent) -> Events:
-    """What was assumed may be wrong: what the model is saying, and what was asked on that ground, is given up."""
+    """Note that an assumption may be wrong: the model's answer, and the asks based on it, are given up."""
     source = f" ({command.source})" if command.source else ""
     text = f"An event outside{source}: {command.text}\nWhat was assumed before may no longer hold."
     return (ev.SessionRedirected(text=text, level="event", by=command.by), *_superseded(session))
@@ -86,7 +86,7 @@ def _redirected(session: Session, event: ev.SessionRedirected, at: float) -> Cha
 
 
 def _amended(session: Session, event: ev.MessageEdited | ev.MessageWithdrawn, _at: float) -> Changes:
-    """A message that nobody has acted on yet is said otherwise, or not at all."""
+    """Change or withdraw a message that has not been used yet."""
     if event.message not in session.amendable:
         raise ImpossibleEvent(f"'{event.message}' cannot be changed any more")
     changes: Changes = {"amended": session.amended + 1}
@@ -106,7 +106,7 @@ def _amended(session: Session, event: ev.MessageEdited | ev.MessageWithdrawn, _a
 
 
 def _unredirected(call: OpenCall, index: int, messages: tuple[Message, ...]) -> OpenCall:
-    """A call that a withdrawn redirect would have closed goes on as if nobody had said it: another may still stand."""
+    """Continue a call that a withdrawn redirect would have closed, unless another redirect remains."""
     before = None if call.before is None else _unredirected(call.before, index, messages)
     if call.redirected != index:
         return call if before is call.before else replace(call, before=before)

@@ -1,4 +1,4 @@
-"""What a struct says of its fields, for those who make something of it: a check, a request's body, an option. Pure."""
+"""The fields of a struct, for their users: a check, a request's body, an option. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ class Parameter(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def rule(self) -> str:
-        """What it must be, in words: ``a number, at least 0 and at most 60``."""
+        """The rule for its values: ``a number, at least 0 and at most 60``."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         bounds: list[str] = []

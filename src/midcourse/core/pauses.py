@@ -21,7 +21,7 @@ from midcourse.errors import ImpossibleEvent, Refused
 
 
 def pause(session: Session, command: cmd.Pause) -> Events:
-    """Pause now; what is protected finishes its turn first, whoever wishes it stopped."""
+    """Pause now; protected work finishes its turn first, for any sender."""
     if not finishes_first(session):
         return pause_now(session, command)
     if session.deferred is not None and not outranks(command.by, session.deferred.by):  # a cancel that waits is firmer
@@ -30,7 +30,7 @@ def pause(session: Session, command: cmd.Pause) -> Events:
 
 
 def finishes_first(session: Session) -> bool:
-    """Whether a stop waits for the end of the turn: protected, and begun."""
+    """Return True if a stop waits for the end of the turn: protected, and begun."""
     return session.is_protected and session.status in (Status.RUNNING, Status.WAITING)
 
 
@@ -50,7 +50,7 @@ def pause_now(session: Session, command: cmd.Pause) -> Events:
 
 
 def pause_again(session: Session, command: cmd.Pause) -> Events:
-    """A second pause may give less time, say why, lapse later or never: not the other way round.
+    """Apply a second pause: it may give less time, a reason, a later lapse or none: not the other way round.
 
     It goes down to the children again, which may have been resumed since. The parent's pause and the people's are two;
     people's are one, and whoever resumes it is told who else had paused it.
@@ -75,7 +75,7 @@ def pause_again(session: Session, command: cmd.Pause) -> Events:
 
 
 def joins_pause(standing: StandingPause, by: str) -> bool:
-    """Whether a pause of ``by`` stands beside ``standing``: one is the parent's, the other one people's."""
+    """Return True if a pause of ``by`` exists beside ``standing``: one is the parent's, the other one people's."""
     return standing.beneath is None and standing.by.startswith(BY_PARENT) != by.startswith(BY_PARENT)
 
 
@@ -127,7 +127,7 @@ def spending(session: Session, so_far: Outlay, price: float = 0.0) -> str:
 
 
 def without_pause(standing: StandingPause, by: str) -> ev.SessionResumed | ev.PauseLifted:
-    """The pause on top is lifted; what the parent still holds stays paused."""
+    """Lift the pause on top; one that the parent still holds stays."""
     kind = ev.SessionResumed if standing.beneath is None else ev.PauseLifted
     return kind(pause=standing.id, by=by)
 
@@ -149,7 +149,7 @@ def _resume_running(session: Session, command: cmd.Resume) -> Events:
         return (ev.StopTakenBack(by=command.by),)
     if session.status is Status.WAITING and session.asks:
         asks = ", ".join(f"'{ask.id}'" for ask in session.asks)
-        raise Refused(f"it is waiting, not paused; it goes on once {asks} is answered", code="already_resumed")
+        raise Refused(f"it is waiting, not paused; it continues once {asks} is answered", code="already_resumed")
     raise Refused(f"it is {session.status}", code="already_resumed")
 
 
@@ -168,11 +168,11 @@ def _resume_halted(session: Session, command: cmd.Resume) -> Events:
 
 @offered_if(lambda session, _role: can_go_on(session) and session.undo is None)
 def _retry(session: Session, command: cmd.Resume) -> Events:
-    if command.pause is not None:  # a late resume of a pause is not a wish to try again what failed since
+    if command.pause is not None:  # a late resume of a pause is no request to retry what failed since
         _check_pause_was(session, command)
         raise Refused(f"'{command.pause}' does not stand any more, it has failed", code="already_resumed")
     check_can_go_on(session)
-    if session.undo is not None:  # its finished steps would be given back as if they still stood
+    if session.undo is not None:  # its finished steps would be given back as if they still counted
         why = "what it had done was rolled back; a redirect opens a new turn, which does it anew"
         raise Refused(why, code="not_allowed")
     return (ev.SessionResumed(by=command.by),)  # at its cap it is paused before its next call

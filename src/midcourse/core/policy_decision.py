@@ -1,22 +1,24 @@
-"""What a policy decides, with the arithmetic that led to it."""
+"""The decision of a policy, with the arithmetic that led to it."""
 
 from typing import Final, Literal
 
 import msgspec
 
 Stage = Literal["warn", "explain", "intervene", "pause", "stop"]
-"""How far a signal is. ``explain`` only asks for the plan. ``pause`` is what people wished for themselves: a milestone,
-or a hypothesis without which the agent may not act. No restraint holds it back.
+"""The stage that a signal has reached. ``explain`` only asks for the plan.
+
+``pause`` is what people asked for: a milestone, or a hypothesis without which the agent may not act. No restraint holds
+it back.
 """
 Level = Literal["none", "notify", "ask_plan", "ask", "pause", "stop"]
-"""What is done: nothing; tell people; have the agent explain its plan; let it ask a person; pause; stop at once.
+"""The action: none; notify people; ask the agent to explain its plan; let it ask a person; pause; stop at once.
 
 All but the first two interrupt. ``ask`` is the agent's own question, ``pause`` and ``stop`` open a review.
 """
 SEVERITY: Final[dict[str, int]] = {"none": 0, "notify": 1, "ask_plan": 2, "ask": 3, "pause": 4, "stop": 5}
 INTERRUPTS: Final = frozenset({"ask_plan", "ask", "pause", "stop"})
 COSTS_ATTENTION: Final = INTERRUPTS - {"ask_plan"}
-"""What a person has to answer. The agent itself answers a question for its plan."""
+"""The levels that a person has to answer. The agent itself answers a question for its plan."""
 
 
 _ONCE_CALLED: Final[dict[str, str]] = {
@@ -31,7 +33,7 @@ _ONCE_CALLED: Final[dict[str, str]] = {
 
 
 def called_now(signal: str) -> str:
-    """The name of a signal, whatever it was called when that was written."""
+    """Return the present name of a signal from any version."""
     return _ONCE_CALLED.get(signal, signal)
 
 
@@ -51,7 +53,7 @@ class Reason(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
     @property
     def is_wish(self) -> bool:
-        """Whether the run's people asked to be interrupted here."""
+        """True if the run's people asked to be interrupted here."""
         return self.stage == "pause"
 
     @property
@@ -72,7 +74,7 @@ class Unseen(msgspec.Struct, gc=False, frozen=True):
 
 
 class Worth(msgspec.Struct, gc=False, frozen=True):
-    """What an interruption is expected to avoid, and to cost: dollars and minutes. ``sentence`` shows how."""
+    """The expected savings and costs of an interruption: dollars and minutes. ``sentence`` shows how."""
 
     dollars_avoided: float
     minutes_avoided: float
@@ -83,22 +85,22 @@ class Worth(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def avoided(self) -> float:
-        """In dollars, a minute counting as much as the policy says."""
+        """The savings in dollars, a minute counting as much as the policy sets."""
         return self.dollars_avoided + self.minutes_avoided * self.minute
 
     @property
     def cost(self) -> float:
-        """In dollars, too."""
+        """The cost in dollars, too."""
         return self.dollars_cost + self.minutes_cost * self.minute
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether it avoids more than it costs."""
+        """True if it avoids more than it costs."""
         return self.avoided > self.cost
 
 
 class Decision(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """What to do, and why. ``wanted`` is what the signals alone ask for, ``held`` which restraint made it less."""
+    """The action and its reasons. ``wanted`` is the level of the signals, ``held`` the restraint that lowered it."""
 
     level: Level
     wanted: Level
@@ -115,17 +117,17 @@ class Decision(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_default
 
     @property
     def interrupts(self) -> bool:
-        """Whether the agent is disturbed at all."""
+        """True if the agent is disturbed at all."""
         return self.level in INTERRUPTS
 
     @property
     def is_wish(self) -> bool:
-        """Whether it pauses where the run's people asked for that. A stop for another reason beside it is no wish."""
+        """True if it pauses where the run's people asked for that, and for no other reason."""
         return self.level == "pause" and any(reason.is_wish for reason in self.reasons)
 
     @property
     def sentence(self) -> str:
-        """Why, in words: the gravest reason first. What two of them have to add is said once."""
+        """The reasons in sentences, the gravest first. An addition that two of them share is there once."""
         if self.words:
             return self.words
         said = ""
@@ -160,9 +162,9 @@ class Alarm(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=T
     sentence: str = ""
     ask: str = ""
     held: bool = False
-    """Whether a policy wanted to step in, and was held back to telling people."""
+    """True if a policy wanted to step in, and was held back to a notice."""
     wish: bool = False
-    """Whether it paused where the run's people had asked for that."""
+    """True if it paused where the run's people had asked for that."""
 
     def __post_init__(self) -> None:
         now = tuple(map(called_now, self.signals))
@@ -171,10 +173,10 @@ class Alarm(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=T
 
     @property
     def counts(self) -> bool:
-        """Whether it is one of the interruptions that a person gets so many of an hour."""
+        """True if it counts toward a person's limit of interruptions an hour."""
         return self.level in COSTS_ATTENTION and not self.wish
 
     @property
     def is_judged(self) -> bool:
-        """Whether the false-positive rate counts it: something stepped in, or wanted to."""
+        """True if the false-positive rate counts it: something stepped in, or was held back."""
         return self.level in INTERRUPTS or self.held

@@ -1,4 +1,4 @@
-"""What models cost that no price list knows: as somebody declares it, in dollars for a million tokens. Pure."""
+"""Declared prices of models that no price list has, in dollars for a million tokens. Pure."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -10,7 +10,7 @@ from midcourse.errors import InvalidInput
 
 MILLION: Final = 1_000_000
 DEAREST: Final = 1_000_000.0
-"""Dollars for a million tokens, at most: above it somebody meant something else."""
+"""Dollars for a million tokens, at most: a higher number must be a mistake."""
 MOST_MODELS: Final = 1_000
 LONGEST_NAME: Final = 200
 _SHOWN: Final = 40
@@ -25,11 +25,11 @@ class Price(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
     @property
     def is_free(self) -> bool:
-        """Whether a request costs nothing, however many tokens it has."""
+        """True if a request costs nothing, however many tokens it has."""
         return not (self.input or self.output or self.cached)
 
     def of(self, *, heard: int, said: int, cached: int = 0) -> float:
-        """What a request cost; ``heard`` counts the ``cached`` tokens, too."""
+        """Return the cost of a request; ``heard`` counts the ``cached`` tokens, too."""
         again = self.input if self.cached is None else self.cached
         return (max(0, heard - cached) * self.input + cached * again + said * self.output) / MILLION
 
@@ -41,7 +41,7 @@ Prices = Mapping[str, Price]
 
 
 def check_prices(prices: Prices) -> None:
-    """Whether these can be meant.
+    """Check declared prices.
 
     Raises:
         InvalidInput: there are too many, a name is empty or too long, or a price is no amount of dollars.

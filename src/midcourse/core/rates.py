@@ -1,4 +1,4 @@
-"""What the rates and times mean that reports, ``/metrics`` and pages show: each in words, once; and whose a stop was.
+"""The meaning of the rates and times of reports, ``/metrics`` and pages, each described once; and a stop's source.
 
 How they are counted from one session is in ``analysis/reports/reader.py``, over many in
 ``analysis/reports/counters.py``: nowhere else.
@@ -12,7 +12,7 @@ from midcourse.core.commands import BY_AGENT, BY_PARENT, BY_POLICY
 from midcourse.core.deadlines import DEADLINE
 
 Stopper = Literal["person", "policy", "budget", "agent", "kill_switch", "parent", "deadline"]
-"""Who steps in. The budget does where a session reaches the cap that people gave it."""
+"""The source of a stop. The budget is it where a session reaches the cap that people gave it."""
 STOPPERS: Final[Mapping[Stopper, tuple[str, str]]] = {
     "person": ("a person", "people"),
     "policy": ("a policy", "policies"),
@@ -22,7 +22,7 @@ STOPPERS: Final[Mapping[Stopper, tuple[str, str]]] = {
     "parent": ("its parent", "their parents"),
     "deadline": ("a deadline", "deadlines"),
 }
-"""The same as a report's reader calls them, once and several times, in this order."""
+"""Their names for a report's reader, singular and plural, in this order."""
 
 INTERRUPTED: Final = (
     "Sessions that were stopped at least once, by anyone: paused, cancelled or halted; of all sessions. A session that "
@@ -30,23 +30,22 @@ INTERRUPTED: Final = (
 )
 COMPLETED: Final = "Sessions that completed, of those that have ended."
 STEPPED_IN: Final = (
-    "Occasions on which somebody or something stepped in: stopped it, changed its course, or had it explain its plan. "
-    "What people were only told of is counted apart."
+    "Occasions on which a person, a policy or a limit stepped in: stopped it, changed its course, or had it explain "
+    "its plan. Mere notices to people are counted apart."
 )
 FALSE_POSITIVES: Final = (
     "Automatic interventions that people called wrong, of those they called right or wrong. What a person, a budget or "
-    "the kill switch did is not in it; what people were only told of is, where a policy wanted to step in and was held "
-    "back."
+    "the kill switch did is not in it; a notice is, where a policy wanted to step in and was held back."
 )
 ONLY_TOLD: Final = (
     "Warnings, and what a policy was held back from. In brackets: how many of the warnings people call right or wrong. "
     "These are in no false-positive rate; the review counts them apart, for the thresholds that warn."
 )
 RESPONSE: Final = (
-    "From the wish for a stop (put into the session's inbox by anyone; for a policy, its decision) until it was "
+    "From the request for a stop (put into the session's inbox by anyone; for a policy, its decision) until it was "
     "decided: nothing new begins."
 )
-STOPPED: Final = "From the wish for a stop until nothing of the session ran; stops that let a call finish are apart."
+STOPPED: Final = "From the request for a stop until nothing of the session ran; stops that let a call finish are apart."
 DURATION: Final = (
     "Time that runs worked until they completed, all turns together: paused, waiting and halted time is not counted. "
     "Held against the range of the class where the class was declared: half of the runs or more lie in it."
@@ -76,8 +75,8 @@ AFTER_STOP: Final = (
 )
 ROI: Final = (
     "Worth of automatic interventions above what they cost, as a share of that cost. Worth is the waste that each was "
-    "expected to avoid, and nothing for one that people called wrong; cost is the requests it tore and the minutes the "
-    "run stood still. Only interventions of which both are known count."
+    "expected to avoid, and nothing for one that people called wrong; cost is the requests it interrupted and the "
+    "minutes the run was stopped. Only interventions of which both are known count."
 )
 MEANINGS: Final[Mapping[str, str]] = {
     "interrupted": INTERRUPTED,
@@ -99,7 +98,7 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 
 def stopper_of(by: str, *, halts: bool = False) -> Stopper:
-    """Whose it was, by the name that the journal has for them; ``halts``: it was a halt, whoever threw the switch."""
+    """Return the source of a stop, by its name in the journal; ``halts``: it was a halt, by the kill switch."""
     if halts:
         return "kill_switch"
     if by == BUDGET:
@@ -114,7 +113,7 @@ def stopper_of(by: str, *, halts: bool = False) -> Stopper:
 
 
 def by_whom(counts: Mapping[Stopper, int]) -> str:
-    """Such as ``3 by people, 1 by the kill switch``; empty if there was nobody."""
+    """Return a count such as ``3 by people, 1 by the kill switch``; empty if there is none."""
     return ", ".join(
         f"{counts[one]:,} by {words[counts[one] > 1]}" for one, words in STOPPERS.items() if counts.get(one)
     )

@@ -1,8 +1,7 @@
-"""What became of each effect of a session, told from its journal and never beyond it. Pure.
+"""The outcome of each effect of a session, from its journal and never beyond it. Pure.
 
 ``EffectLedger`` folds a whole journal; ``changed_receipt`` keeps the lines of the cancel or undo that is under way,
-from
-record to record, so that a provisional receipt is always at hand.
+from record to record, so that a provisional receipt is always at hand.
 """
 
 from collections import Counter
@@ -32,7 +31,7 @@ _ORDER: Final[Sequence[ev.ReceiptOutcome]] = (
     *("undone", "kept", "cannot be undone", "undo failed", "undo ran with unknown result", "unknown", "still running"),
 )
 _HELD: Final = {"undone": "released", "kept": "still held", "undo failed": "not released"}
-"""What is held is no effect: it is released, or not."""
+"""The words for a hold, which is no effect: it is released, or not."""
 
 
 def tally(lines: Sequence[ev.ReceiptLine]) -> str:
@@ -61,19 +60,19 @@ class Receipt(msgspec.Struct, frozen=True):
 
     @property
     def unknown(self) -> tuple[ev.ReceiptLine, ...]:
-        """The effects nobody can tell the end of."""
+        """The effects with an unknown end."""
         return tuple(line for line in self.lines if line.outcome in ("unknown", "undo ran with unknown result"))
 
     @property
     def twice(self) -> tuple[ev.ReceiptLine, ...]:
-        """What may happen a second time in the session that begins anew: it stays, or may have happened."""
+        """The effects that may happen again in the session that begins anew: they stay, or may have happened."""
         if not self.begins_anew:
             return ()
         return tuple(line for line in self.lines if line.effect != "hold" and line.outcome != "undone")
 
     @property
     def twice_words(self) -> str:
-        """Which may happen a second time, in a sentence. Empty: none."""
+        """The effects that may happen a second time, in a sentence. Empty: none."""
         names = list(dict.fromkeys(line.name for line in self.twice))
         if not names:
             return ""
@@ -81,7 +80,7 @@ class Receipt(msgspec.Struct, frozen=True):
         return f"{', '.join(names[:NAMED])}{more} may happen a second time in the session that begins anew."
 
     def __str__(self) -> str:
-        """As a table a person can read, and what may happen a second time."""
+        """Return a table a person can read, and the effects that may happen a second time."""
         return "\n".join(filter(None, (self._table, self.twice_words)))
 
     @property
@@ -105,7 +104,7 @@ def _what(line: ev.ReceiptLine) -> str:
 
 
 def begins_anew(session: Session) -> bool:
-    """Whether it was forced to end half-way, or is about to be, and a new session begins the same anew.
+    """Return True if it is ended by force half-way, and a new session begins the same work.
 
     A child is begun anew by its parent, if at all.
     """
@@ -121,13 +120,13 @@ ROLLBACK: Final = StepId("#rollback")
 
 
 def failed_rollback(problem: str) -> ev.ReceiptLine:
-    """The line of a rollback that ended early."""
+    """Return the line of a rollback that ended early."""
     detail = f"it ended early with {problem}; what it had not reached is as it was"
     return ev.ReceiptLine(ROLLBACK, "the rollback", "undo failed", "reversible", detail=detail)
 
 
 def line_of(call: OpenCall) -> ev.ReceiptLine:
-    """The line of a call that has no outcome of its own."""
+    """Return the line of a call that has no outcome of its own."""
     match call.undo:
         case "done" if not call.careful:
             return _line(call, "undone")
@@ -148,24 +147,23 @@ def line_of(call: OpenCall) -> ev.ReceiptLine:
 
 
 def finished_line(call: OpenCall) -> ev.ReceiptLine:
-    """The line of a call that returned."""
     return _line(call, "kept" if call.can_undo else "cannot be undone")
 
 
 def attested_words(told_by: str) -> str:
-    """That nobody saw a call finish, and who said that it had happened."""
+    """Return that a call's end was not seen, and who confirmed that it had happened."""
     return f"{told_by} said that it happened"
 
 
 def failed_line(call: OpenCall, event: ev.StepFailed) -> ev.ReceiptLine:
-    """The line of a call that raised; of one whose undo was given up, what is known of that."""
+    """Return the line of a call that raised; of one whose undo was given up, its known state."""
     if event.kind == UNENCODABLE:  # it returned; only what it returned cannot be written down
         return finished_line(call)
     return line_of(call) if call.end else _line(call, "unknown", f"it raised {event.kind}")
 
 
 def held_line(hold: Hold) -> ev.ReceiptLine:
-    """The line of something that is held."""
+    """Return the line of something that is held."""
     outcome = "undo failed" if hold.error else "kept"
     return ev.ReceiptLine(StepId(f"hold {hold.name}"), hold.name, outcome, "hold", max(1, hold.tries), hold.error)
 
@@ -175,7 +173,7 @@ def _line(call: OpenCall, outcome: ev.ReceiptOutcome, detail: str = "") -> ev.Re
 
 
 def line_key(step: StepId, key: str) -> str:
-    """One effect has one line, however often it was tried, and by whatever step: its key tells."""
+    """Return the key of a line: one effect has one line for all of its attempts, in any step."""
     return key or step
 
 
@@ -183,7 +181,7 @@ def line_key(step: StepId, key: str) -> str:
 
 
 def changed_receipt(before: Session, after: Session, event: ev.AnyEvent) -> Session:
-    """``after`` with the lines of its cancel or undo brought up to date with ``event``."""
+    """Return ``after`` with the lines of its cancel or undo brought up to date with ``event``."""
     standing: StandingCancel | StandingUndo | None = after.undo or after.cancel
     assert standing is not None
     lines = dict(standing.receipt)
@@ -274,7 +272,6 @@ class EffectEntry(msgspec.Struct, gc=False):
 
     @property
     def line(self) -> ev.ReceiptLine:
-        """Its line in a receipt."""
         return replace(self._line, arguments=self.arguments)
 
     @property
@@ -288,7 +285,7 @@ class EffectEntry(msgspec.Struct, gc=False):
 
     @property
     def may_be_undone(self) -> bool:
-        """Whether an undo is worth trying: it has one, may have happened, and was not undone."""
+        """True if an undo is worth trying: it has one, may have happened, and was not undone."""
         return self.call.can_undo and self.call.undo != "done" and bool(self.ended or self.call.end)
 
 
@@ -431,7 +428,7 @@ class EffectLedger:
         return Receipt((*lines, *self.holds.values(), *self.failures), self.is_final)
 
     def ended_too_late(self, cancel: StandingCancel) -> list[EffectEntry]:
-        """What was in flight when the cancel came and ended by itself after its grace, or raised: newest first.
+        """Return what was in flight when the cancel came and ended by itself after its grace, or raised: newest first.
 
         A thread cannot be aborted, so that its effect is there although the cancel was to undo it.
         """
@@ -444,14 +441,11 @@ class EffectLedger:
         ]
 
     def to_undo(self) -> list[EffectEntry]:
-        """What ``undo="all"`` rolls back, newest first."""
+        """Return what ``undo="all"`` rolls back, newest first."""
         return [entry for entry in reversed(self.entries.values()) if entry.may_be_undone]
 
     def preview(self, choice: UndoChoice, *, finishes_first: bool = False, begins_anew: bool = False) -> Receipt:
-        """What a cancel with ``choice`` would make of each effect, if all goes well; at once, or when it has finished.
-
-        What it will still do until then, nobody knows; and nobody what a session that ``begins_anew`` does again.
-        """
+        """Return the receipt that a cancel with ``choice`` would have, if all goes well; now, or after the turn."""
         lines = (_expected(entry, choice, finishes_first=finishes_first) for entry in self.entries.values())
         holds = (
             line if line.outcome == "undone" or choice == "none" else replace(line, outcome="undone")
@@ -492,7 +486,7 @@ def _expected_line(entry: EffectEntry, choice: UndoChoice, *, finishes_first: bo
 
 
 def ledger_of(records: Iterable[ev.Recorded]) -> EffectLedger:
-    """The ledger of a whole journal."""
+    """Return the ledger of a whole journal."""
     ledger = EffectLedger()
     for record in records:
         ledger.apply(record)

@@ -1,4 +1,4 @@
-"""What a control answers to whoever sent it: how far it has got, what still runs, what the answer survives."""
+"""The reply to a command: how far it has got, what still runs, what the reply survives."""
 
 from typing import Literal
 
@@ -9,13 +9,13 @@ from midcourse.core.events import ReceiptLine, StepKind
 from midcourse.core.ids import MessageId, PauseId, Position, SessionId, StepId
 
 Durability = Literal["nothing", "process", "power"]
-"""What an acknowledged write survives: the store's own end, the process being killed, the power failing."""
+"""The events that an acknowledged write survives: the store's own end, a killed process, a power failure."""
 
 Level = Literal["accepted", "decided", "stopping", "stopped"]
-"""What is known: the command is durable; it was decided; the gate is shut; nothing runs."""
+"""The known progress: the command is durable; it was decided; the gate is shut; nothing runs."""
 
 Counted = Literal["", "approved", "refused"]
-"""What an answer counted as, where an approval was asked for: anything but a yes refuses."""
+"""The effect of an answer to a request for approval: anything but a yes refuses."""
 
 
 class RunningCall(msgspec.Struct, frozen=True):
@@ -34,12 +34,12 @@ class RunningCall(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A control's answer: what is known, and never more.
+    """The reply to a command: what is known, and never more.
 
-    ``level`` is how far it has got; ``pause`` and ``message`` name what it made, to be resumed, edited or withdrawn;
+    ``level`` is its progress; ``pause`` and ``message`` name what it made, to be resumed, edited or withdrawn;
     ``running`` lists every call that had begun and was not known to have ended; ``unknown`` are calls that were lost
-    with their process, so that nobody can say how they ended; ``durability`` is what the answer survives (``durable``
-    False: the write failed, and it was stopped all the same); ``unreachable_since`` is set when the owner is silent.
+    with their process, so that their outcome is unknown; ``durability`` is what the answer survives (``durable`` False:
+    the write failed, and it was stopped all the same); ``unreachable_since`` is set when the owner is silent.
     ``finishes_first``: it is protected, and stops at the end of its turn; ``restarted_as`` begins anew what was forced
     to end. ``counted`` is what an answer to an approval counted as. ``paused_by``: who else had paused it, where it is
     paused again or resumed.

@@ -1,4 +1,4 @@
-"""What a caller may ask for, checked with the same sentences on an open store and for a server. Pure."""
+"""Check the requests of callers, with the same sentences on an open store and for a server. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,7 +10,7 @@ from midcourse.core.tenants import MARK, check_tenant
 from midcourse.errors import InvalidInput
 
 ANSWER_LIMIT: Final = 1_000_000
-"""Bytes of the largest answer that is taken."""
+"""The most bytes of an answer."""
 REASON_LIMIT: Final = 500
 """Characters of a reason that goes into the audit log as a whole."""
 MOST: Final = 1000
@@ -18,7 +18,7 @@ MOST: Final = 1000
 
 
 def check_text(value: object, field: str) -> str:
-    """``value``, if it is a text.
+    """Return ``value``, if it is a text.
 
     Raises:
         InvalidInput: it is not.
@@ -29,19 +29,19 @@ def check_text(value: object, field: str) -> str:
 
 
 def check_goal(goal: object) -> str:
-    """A goal.
+    """Check a goal.
 
     Raises:
         InvalidInput: it is not a text, or too long.
     """
     text = check_text(goal, "goal")
     if len(text) > TEXT_LIMIT:
-        raise InvalidInput(f"The goal has {len(text):,} characters; at most {TEXT_LIMIT:,} are taken.", field="goal")
+        raise InvalidInput(f"The goal has {len(text):,} characters; at most {TEXT_LIMIT:,} are allowed.", field="goal")
     return text
 
 
 def check_new_id(wanted: str) -> str:
-    """The id that somebody wants for a new session.
+    """Check the id for a new session.
 
     Raises:
         InvalidInput: it cannot be one.
@@ -60,7 +60,7 @@ def check_new_id(wanted: str) -> str:
 
 
 def check_command_id(given: str) -> str:
-    """The id that somebody gives a command.
+    """Check the id for a command.
 
     Raises:
         InvalidInput: it is empty or too long.
@@ -71,7 +71,7 @@ def check_command_id(given: str) -> str:
 
 
 def check_listing(status: Sequence[str], limit: int) -> None:
-    """What sessions are to be listed, and how many.
+    """Check which sessions to list, and how many.
 
     Raises:
         InvalidInput: there is no such status, or the limit is not from 1 to 1000.
@@ -88,7 +88,7 @@ def check_listing(status: Sequence[str], limit: int) -> None:
 
 
 def check_audit(after: int, limit: int, before: int | None = None) -> None:
-    """Which entries of the audit log are wanted.
+    """Check which entries of the audit log are wanted.
 
     Raises:
         InvalidInput: there can be none.
@@ -101,7 +101,7 @@ def check_audit(after: int, limit: int, before: int | None = None) -> None:
 
 
 def check_limit(limit: int) -> None:
-    """How many are wanted.
+    """Check how many are wanted.
 
     Raises:
         InvalidInput: it is not a number from 1 to 1000.
@@ -111,7 +111,7 @@ def check_limit(limit: int) -> None:
 
 
 def check_reason(reason: object) -> str:
-    """Why something is done to a session that stays, whatever else goes.
+    """Check the reason of an operation on a session, which always stays.
 
     Raises:
         InvalidInput: it is not a text, or too long.
@@ -119,13 +119,13 @@ def check_reason(reason: object) -> str:
     text = check_text(reason, "reason")
     if len(text) > REASON_LIMIT:
         raise InvalidInput(
-            f"The reason has {len(text):,} characters; at most {REASON_LIMIT} are taken.", field="reason"
+            f"The reason has {len(text):,} characters; at most {REASON_LIMIT} are allowed.", field="reason"
         )
     return text
 
 
 def check_days(days: float) -> float:
-    """How many days something is kept.
+    """Check how many days something is kept.
 
     Raises:
         InvalidInput: it is not a number of days, 0 or more.
@@ -136,7 +136,7 @@ def check_days(days: float) -> float:
 
 
 def answer_value(answer: object) -> Value:
-    """An answer as it is journaled.
+    """Encode an answer for the journal.
 
     Raises:
         InvalidInput: it is too large.
@@ -145,7 +145,7 @@ def answer_value(answer: object) -> Value:
     content = encode(answer, what="The answer")
     if len(content) > ANSWER_LIMIT:
         raise InvalidInput(
-            f"The answer has {len(content):,} bytes; at most {ANSWER_LIMIT:,} are taken. "
+            f"The answer has {len(content):,} bytes; at most {ANSWER_LIMIT:,} are allowed. "
             "Put it where the agent can read it and answer with the place.",
             field="value",
         )

@@ -1,4 +1,4 @@
-"""Which failures are worth another attempt, and how long to wait before it. Pure.
+"""Decide which failures are worth another attempt, and how long to wait before it. Pure.
 
 No client library is imported here: an error is known by what it carries (a status, headers, a code) and by its class.
 """
@@ -34,9 +34,9 @@ _CODES: Final = frozenset(
         "tokens",
     }
 )
-"""What providers call a failure that passes, where a stream tells of it and no status does."""
+"""Providers' codes of temporary failures, where a stream reports one without a status."""
 _FINAL: Final = frozenset({"billing_error", "insufficient_quota"})
-"""What no waiting mends, although its status says otherwise."""
+"""Codes that no waiting helps, although their status suggests it."""
 _ERRNOS: Final = frozenset(
     {
         errno.EHOSTDOWN,
@@ -68,7 +68,7 @@ _CONNECTION: Final[Mapping[str, frozenset[str]]] = {
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether an error is one that passes: no connection, a time-out, HTTP 408, 409, 425, 429 or 5xx."""
+    """Return True if an error is temporary: no connection, a time-out, HTTP 408, 409, 425, 429 or 5xx."""
     if isinstance(error, BaseExceptionGroup):
         return any(map(is_transient, cast("BaseExceptionGroup[BaseException]", error).exceptions))
     for one in _chain(error):
@@ -81,12 +81,12 @@ def is_transient(error: BaseException) -> bool:
 
 
 def was_answered(error: BaseException) -> bool:
-    """Whether the other side answered: what it refused, it has not done and will not do later."""
+    """Return True if the other side answered: a refused request was not carried out and will not be later."""
     return not is_transient(error) or any(_status(one) is not None for one in _chain(error))
 
 
 def retry_after(error: BaseException, now: float) -> float | None:
-    """The seconds that the other side wants to be left alone for, if it says so. ``now`` is seconds since 1970."""
+    """Return the seconds that the other side asks to wait, if any. ``now`` is seconds since 1970."""
     for one in _chain(error):
         for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
             told = _seconds(_header(one, name), now, unit)
@@ -97,12 +97,12 @@ def retry_after(error: BaseException, now: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often, when and after which errors something is tried again.
+    """The rule for retries: how often, when and after which errors.
 
     There are ``attempts`` in all, the first one included. The first wait is ``first_wait`` seconds, each later one
     ``factor`` times as long, up to ``max_wait``; chance shortens each by up to the share ``jitter``. A ``Retry-After``
     is waited for; one that is longer than ``max_wait`` is a failure. ``errors``: classes, or a function that is given
-    the error; else what ``is_transient`` says.
+    the error; else ``is_transient``.
     """
 
     attempts: int = 5
@@ -130,7 +130,7 @@ class Retry:
                 raise InvalidInput(f"{name} is {value}; it is a number, {span}.", field=name)
 
     def tries_again(self, error: BaseException) -> bool:
-        """Whether this error leads to another attempt, if there is one left. Our own errors never do."""
+        """Return True if this error leads to another attempt, if there is one left. Our own errors never do."""
         if not isinstance(error, Exception) or isinstance(error, MidcourseError):
             return False
         if isinstance(self.errors, type | tuple):
@@ -152,11 +152,11 @@ class Retry:
 
 
 MODEL_RETRY: Final = Retry()
-"""What a model request has if nothing else is said: five attempts, within about 8 seconds unless it is told to wait."""
+"""The default of a model request: five attempts, within about 8 seconds unless it has to wait."""
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it was raised from, outermost first."""
+    """Yield the error and what it was raised from, outermost first."""
     found: BaseException | None = error
     seen: list[BaseException] = []
     while found is not None and not any(found is one for one in seen):
@@ -166,7 +166,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _verdict(error: BaseException) -> bool | None:
-    """What one error says by itself; None: nothing."""
+    """Return if one error alone is temporary; None: unknown."""
     should = _header(error, "x-should-retry")
     if should in ("true", "false"):
         return should == "true"
@@ -193,12 +193,12 @@ def _is_of_the_connection(error: BaseException) -> bool:
 
 
 def _package_of(kind: type) -> str:
-    """Without the number of a second edition, such as httpx2's."""
+    """Return the package without the number of a second edition, such as httpx2's."""
     return kind.__module__.partition(".")[0].removesuffix("2")
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status that an error carries, if it tells of a failure."""
+    """Return the HTTP status that an error carries, if it is one of a failure."""
     response: Any = getattr(error, "response", None)
     names = ("status_code", "status", "code")
     found: list[Any] = [getattr(holder, name, None) for holder in (error, response) for name in names]
@@ -209,7 +209,7 @@ def _status(error: BaseException) -> int | None:
 
 
 def _codes(error: BaseException) -> Iterator[str]:
-    """What a provider calls the error: in the error itself, and in the body of its answer."""
+    """Yield a provider's codes of the error: in the error itself, and in the body of its answer."""
     for name in ("code", "type"):
         if isinstance(value := getattr(error, name, None), str):
             yield value
@@ -234,7 +234,7 @@ def _header(error: BaseException, name: str) -> str:
 
 
 def _seconds(spelled: str, now: float, unit: float) -> float | None:
-    """A number of seconds, or a date, as a header has it."""
+    """Return a number of seconds, or a date, as a header has it."""
     if not spelled:
         return None
     try:

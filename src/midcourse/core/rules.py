@@ -1,6 +1,7 @@
-"""What the rules for commands are made of: one rule per command and status, which returns events or refuses. Pure.
+"""The parts of the rules for commands: one rule per command and status, which returns events or refuses. Pure.
 
-A rule refuses with a bare :class:`Refused`: its code, and why as part of a sentence. ``decide`` completes the sentence.
+A rule refuses with a bare :class:`Refused`: its code, and the reason as part of a sentence. ``decide`` completes the
+sentence.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,20 +14,20 @@ from midcourse.errors import Refused
 
 Events = tuple[ev.AnyEvent, ...]
 Rule = Callable[[Session, Any], Events]
-"""What a command of one type does in one status. Its second parameter is that command."""
+"""The effect of a command of one type in one status. Its second parameter is that command."""
 Table = Mapping[type[Any], Mapping[Status, Rule]]
-"""What each type of command does in each status."""
+"""The effect of each type of command in each status."""
 Changes = dict[str, object]
 """Fields of a session, with their next values."""
 Arm = Callable[[Session, Any, float], Changes]
-"""What an event of one type changes in a session. Its second parameter is that event, its third the time.
+"""The effect of an event of one type on a session. Its second parameter is that event, its third the time.
 
 It raises a bare :class:`ImpossibleEvent` if the event cannot be true although the session's status would allow it.
 """
 
 Offer = Callable[[Session, Role], bool]
 OFFERED_IF: Final[dict[Rule, Offer]] = {}
-"""When hints and buttons offer a rule's command to a role, where the status alone does not tell."""
+"""The conditions for offering a rule's command to a role, where the status alone does not decide."""
 
 
 def offered_if(condition: Offer) -> Callable[[Rule], Rule]:

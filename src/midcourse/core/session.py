@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Status(StrEnum):
-    """Where a session stands. ``pausing`` and ``cancelling`` are real: no stop is shown as finished before it is."""
+    """The status of a session. ``pausing`` and ``cancelling`` are real: no stop is shown as finished before it is."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -37,13 +37,13 @@ class Status(StrEnum):
 
 
 ENDED: Final = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
-"""Nothing happens any more unless somebody opens a new turn, or tries a failed one again."""
+"""Nothing happens any more without a new turn, or a retry of a failed one."""
 
 LIVE: Final = frozenset(Status) - ENDED
 WORKS: Final = frozenset({Status.RUNNING, Status.PAUSING, Status.CANCELLING})
-"""Statuses in which its clock goes: what waits for somebody does not count."""
+"""Statuses in which its clock runs: waiting does not count."""
 NEEDS_DRIVING: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.PAUSING, Status.CANCELLING})
-"""Left without an owner, a session in one of these is taken by any worker that can."""
+"""Without an owner, a session in one of these is acquired by any worker that can."""
 
 BACK: Final = "back"
 """In the table: to the status the session had before it was paused or halted."""
@@ -69,7 +69,7 @@ TRANSITIONS: Final[Mapping[tuple[Status, type[ev.Event]], Status | str]] = {
     **{(status, ev.SessionHalted): Status.HALTED for status in LIVE - {Status.HALTED}},
     (Status.HALTED, ev.HaltLifted): BACK,
     (Status.RUNNING, ev.SessionCompleted): Status.COMPLETED,
-    # Not from halted: whoever may steer can try a failed session again, and would lift the kill switch that way.
+    # Not from halted: a steerer can retry a failed session, and would lift the kill switch that way.
     **{(status, ev.SessionFailed): Status.FAILED for status in LIVE - {Status.CANCELLING, Status.HALTED}},
     (Status.FAILED, ev.SessionResumed): Status.RUNNING,
     **{(status, ev.TurnOpened): Status.RUNNING for status in ENDED},
@@ -136,18 +136,18 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
     ev.SessionRated: ENDED,
     ev.SessionErased: ENDED,
 }
-"""Where an event that changes no status may happen."""
+"""The statuses in which an event that changes no status may happen."""
 
 
 class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """An attempt at a step that has begun and has no outcome.
 
     ``end`` is how its body stopped living: not at all, ``aborted`` by a stop, ``lost`` with its process, or ``failed``
-    with what ``raised`` names, to be tried again at ``again_at``. None is an outcome: a request that nobody waits for
-    may still land until ``settled_at``. ``undo``: how the last undo ended.
-    ``redirected`` is the place of the last message that changed the course since; there were ``said`` when it began.
-    ``spent`` dollars of it are in the session's cost already; ``written`` tokens of it have come so far, which are not
-    in the session's yet. ``free``: it is known to cost nothing.
+    with what ``raised`` names, to be tried again at ``again_at``. None is an outcome: an abandoned request may still
+    land until ``settled_at``. ``undo``: how the last undo ended. ``redirected`` is the place of the last message that
+    changed the course since; there were ``said`` when it began. ``spent`` dollars of it are in the session's cost
+    already; ``written`` tokens of it have come so far, which are not in the session's yet. ``free``: it is known to
+    cost nothing.
     """
 
     step: StepId
@@ -183,7 +183,7 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
     @property
     def lost(self) -> bool:
-        """Whether the process it ran in is gone."""
+        """True if the process it ran in is gone."""
         return self.end == "lost"
 
     @property
@@ -193,12 +193,12 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
     @property
     def careful(self) -> bool:
-        """Whether its worker may still send, for a tool that wants a person to be asked then."""
+        """True if its worker may still send, for a tool that wants a person to be asked then."""
         return self.silent and self.asks_if_silent
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether it may have happened, and nobody can say so."""
+        """True if it may have happened, and its outcome is unknown."""
         return bool(self.end) and self.effect != "read" and self.undo != "done" and self.told != "no"
 
 
@@ -217,7 +217,7 @@ class OpenAsk(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
     @property
     def is_review(self) -> bool:
-        """Whether a policy opened it with its pause, so that no path of the agent waits for it."""
+        """True if a policy opened it with its pause, so that no path of the agent waits for it."""
         return is_review_step(self.step)
 
 
@@ -232,9 +232,9 @@ class ChildAsk(msgspec.Struct, gc=False, frozen=True):
 
 
 class Message(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """What somebody told the session: its goal, a redirect, the message that opened a turn, an event outside.
+    """A message to the session: its goal, a redirect, the message that opened a turn, an event outside.
 
-    ``withdrawn``: nobody is told of it, because it was taken back, or said again in the message that opened a turn.
+    ``withdrawn``: it has no effect, because it was taken back, or repeated in the message that opened a turn.
     """
 
     text: str
@@ -247,7 +247,7 @@ class Message(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 def standing(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Without those that were withdrawn."""
+    """Return the messages that were not withdrawn."""
     return tuple(one for one in messages if not one.withdrawn)
 
 
@@ -331,7 +331,7 @@ class StandingUndo(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 class Hold(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """Something the session holds until it ends or lets go by itself."""
+    """Something the session holds until it ends or releases it by itself."""
 
     name: str
     release: str
@@ -341,7 +341,7 @@ class Hold(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 class Failure(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """Why a session failed, and which step a resume tries again."""
+    """The reason of a session's failure, and the step that a resume retries."""
 
     code: str
     message: str
@@ -410,7 +410,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     progress: float | None = None
     hypothesis: str = ""
     unstated: Literal["", "asked", "reviewed", "allowed"] = ""
-    """What has been done in this turn about a required hypothesis that the agent has not stated."""
+    """The state in this turn of a required hypothesis that the agent has not stated."""
     finished_steps: int = 0
     cost: float = 0.0
     unpriced: int = 0
@@ -430,7 +430,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
     @property
     def may_have_children(self) -> bool:
-        """Whether a stop has to look below it: for children that work, or that had ended and work again."""
+        """True if a stop has to check its children: those that work, or that had ended and work again."""
         return self.has_spawned or bool(self.children)
 
     @property
@@ -440,7 +440,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
     @property
     def estimated(self) -> bool:
-        """Whether ``cost`` has the price of an answer that is still being written."""
+        """True if ``cost`` has the price of an answer that is still being written."""
         return any(call.spent > 0 for call in self.calls.values() if not call.end)
 
     @property
@@ -451,39 +451,39 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
     @property
     def is_protected(self) -> bool:
-        """Whether a person's stop waits for the end of the turn."""
+        """True if a person's stop waits for the end of the turn."""
         return self.terms.task_class == "protected"
 
     @property
     def finishing(self) -> DeferredStop | None:
-        """The stop that the end of this turn is the end of, as long as the session works. Halted, it does not."""
+        """The stop that the end of this turn completes, as long as the session works. Halted, it does not."""
         return self.deferred if self.status in (Status.RUNNING, Status.WAITING) else None
 
     @property
     def goal(self) -> str:
-        """The goal as it stands: the last message that set one."""
+        """The present goal: the last message that set one."""
         return next((message.text for message in reversed(self.said) if message.level == "goal"), "")
 
     @property
     def said(self) -> tuple[Message, ...]:
-        """The messages that stand. What the agent has seen of them stays the beginning of this."""
+        """The messages in force. Those that the agent has seen always stay the beginning."""
         return standing(self.messages) if self.withdrawn else self.messages
 
     def last_said(self, since: int = 0) -> int | None:
-        """The place of the last message that stands, from place ``since`` on; None if all of those were withdrawn."""
+        """Return the place of the last message in force, from place ``since`` on; None if all were withdrawn."""
         places = range(len(self.messages) - 1, max(since, 0) - 1, -1)
         return next((place for place in places if not self.messages[place].withdrawn), None)
 
     @property
     def amendable(self) -> tuple[MessageId, ...]:
-        """The messages that can still be edited or withdrawn: redirects the model has not seen, and what is queued."""
+        """The messages that can still be edited or withdrawn: redirects the model has not seen, and queued ones."""
         unseen = range(self.seen, len(self.messages))
         redirects = [message_id(index + 1) for index in unseen if not self.messages[index].withdrawn]
         return (*redirects, *(one.id for one in self.queue))
 
     @property
     def mark(self) -> str:
-        """What a person decides by, in short: it changes when the status, an ask, a message or the budget does."""
+        """A short text of what a person decides by: it changes with the status, an ask, a message or the budget."""
         budget = "" if self.terms.budget is None else f".b{self.terms.budget:.12g}"
         asks = ".".join(ask.id for ask in self.asks)
         turn = f"{self.turn}.{self.pauses}.{self.halts}.{len(self.messages)}.{self.amended}.{self.queued}"
@@ -492,7 +492,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
     @property
     def next_scope(self) -> str:
-        """What the next checkpoint's scope is called: by its place, so that whoever falls back finds the same names."""
+        """The name of the next checkpoint's scope: by its place, so that a fall back finds the same names."""
         return f"{self.turn}.{self.checkpoints + 1}"
 
     @property
@@ -507,30 +507,29 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
     @property
     def undo_choice(self) -> UndoChoice:
-        """What the cancel or the undo that stands rolls back."""
+        """The effects that the present cancel or undo rolls back."""
         if self.cancel is not None:
             return self.cancel.undo
         return "none" if self.undo is None else "all"
 
     @property
     def is_being_undone(self) -> bool:
-        """Whether it has ended and is being rolled back."""
+        """True if it has ended and is being rolled back."""
         return self.undo is not None and not self.undo.done
 
     @property
     def waits_for_tools(self) -> bool:
-        """Whether what is to be rolled back needs tools, and nobody has given that up."""
+        """True if the rollback needs tools, and was not given up."""
         if self.status is Status.CANCELLING:
             return self.cancel is not None and not self.cancel.gives_up
         return self.undo is not None and not self.undo.done and not self.undo.gives_up
 
     @property
     def deadlines(self) -> tuple[float, ...]:
-        """When something happens by itself: an ask expires, a pause lapses."""
+        """The times of automatic changes: an ask expires, a pause lapses."""
         asks = tuple(ask.expires_at for ask in self.asks if ask.expires_at is not None)
         lapses = self.pause.lapses_at if self.pause is not None else None
         return asks if lapses is None else (*asks, lapses)
 
     def ask(self, ask: AskId) -> OpenAsk | None:
-        """The open ask of that id."""
         return next((one for one in self.asks if one.id == ask), None)

@@ -1,4 +1,4 @@
-"""How a run stands: each signal beside its thresholds, and how it came there. Pure."""
+"""The state of a run: each signal beside its thresholds, and its course. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
@@ -6,12 +6,12 @@ from typing import Final, Literal
 import msgspec
 
 Unit = Literal["seconds", "dollars", "share", "count", "times", "bytes", "of 1"]
-"""What a signal's number counts; a ``share`` is shown in per cent, ``of 1`` as it is."""
+"""The unit of a signal's number; a ``share`` is shown in per cent, ``of 1`` as it is."""
 Past = Literal["warn", "intervene", "stop"]
 MOST_POINTS: Final = 200
 """Points of a signal's history, at most."""
 Point = tuple[float, float]
-"""When, and what it was."""
+"""A time and a value."""
 
 TITLES: Final[Mapping[str, tuple[str, Unit]]] = {
     "duration": ("Turn duration", "seconds"),
@@ -61,7 +61,7 @@ class Signal(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 class Signals(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """The signals of a session, from its journal up to ``position``. An empty ``policy``: nobody watches it."""
+    """The signals of a session, from its journal up to ``position``. An empty ``policy``: it has none."""
 
     policy: str
     task_class: str
@@ -71,7 +71,7 @@ class Signals(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 class Curve:
-    """How one signal went, in bounded memory. The same points in the same order make the same curve."""
+    """The course of one signal, in bounded memory. The same points in the same order make the same curve."""
 
     __slots__ = ("_points",)
 
@@ -79,7 +79,6 @@ class Curve:
         self._points: list[Point] = []
 
     def add(self, at: float, value: float) -> None:
-        """One point more."""
         points = self._points
         if len(points) > 1 and points[-1][1] == value == points[-2][1]:
             points[-1] = (at, value)  # it stays where it was: two points say so
@@ -89,13 +88,13 @@ class Curve:
             self._points = thinned(points, MOST_POINTS)
 
     def shown(self, *more: Point) -> tuple[Point, ...]:
-        """The points, and what came since."""
+        """Return the points, with the newest."""
         points = [*self._points, *more]
         return tuple(thinned(points, MOST_POINTS) if len(points) > MOST_POINTS else points)
 
 
 def thinned(points: Sequence[Point], most: int) -> list[Point]:
-    """At most so many of them: the first, the last, and of each stretch of time the lowest and the highest."""
+    """Return at most so many of them: the first, the last, and of each stretch of time the lowest and the highest."""
     if len(points) <= most:
         return list(points)
     (start, _), (end, _) = points[0], points[-1]

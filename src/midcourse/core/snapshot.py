@@ -34,7 +34,7 @@ _decoder = msgspec.json.Decoder(Snapshot)
 
 
 def encode_snapshot(snapshot: Snapshot) -> tuple[bytes, tuple[Blob, ...]]:
-    """The snapshot's bytes, and the blobs it had to make to stay below its size limit."""
+    """Return the snapshot's bytes, and the blobs it had to make to stay below its size limit."""
     content = _encoder.encode(snapshot)
     if len(content) <= SIZE_LIMIT:
         return content, ()
@@ -61,7 +61,7 @@ def _outside(value: Value, blobs: list[Blob]) -> Value:
 
 
 def decode_snapshot(content: bytes) -> Snapshot:
-    """A snapshot from its bytes, whose checksum has been checked.
+    """Decode a snapshot whose checksum has been checked.
 
     Raises:
         Damaged: it cannot be read; use the one before it.
@@ -84,7 +84,7 @@ def is_due(
     most_steps: int = TOOL_CALLS_LIMIT,
     most_tokens: int | None = None,
 ) -> bool:
-    """Whether the journal since the last snapshot has grown enough to pay for a new one, or gone too far without one.
+    """Return True if the journal has grown enough since the last snapshot to pay for a new one, or too far without.
 
     Writing one when the journal has grown by its size keeps the cost per step constant, however long the session. A
     large one every so many steps would not: the whole history again and again grows with the square of the steps. So

@@ -1,4 +1,4 @@
-"""Which steps of the current scope are done, and with what: what a resumed agent is given instead of doing it again.
+"""The finished steps of the current scope, with their results, which a resumed agent gets instead of repeating them.
 
 A step's identity is (scope, parent, name, key). The log is folded in place, not copied: a copy per event would make the
 cost of a session grow with the square of its steps.
@@ -15,29 +15,29 @@ from midcourse.errors import Diverged, ImpossibleEvent, MisusedRun
 
 Outcome = Literal["", "finished", "failed", "closed"]
 WORLD_CHANGED: Final = "world_changed"
-"""The reason of the ask whether to go on although what was observed has changed."""
+"""The reason of the ask whether to continue although what was observed has changed."""
 
 WORLD: Final = "world"
-"""What the ask whether to go on in a changed world is called among the steps."""
+"""The step name of the ask whether to continue in a changed world."""
 NEW_VERSION: Final = "version"
-"""The same for the ask whether to go on under another version of the agent."""
+"""The step name of the ask whether to continue under another version of the agent."""
 
 _RESERVED: Final = "/#>"
 
 
 def step_id(scope: str, name: str, key: str | int, parent: StepId | None = None) -> StepId:
-    """The identity of a step as one string: ``scope/[parent>]name#key``."""
+    """Return the identity of a step as one string: ``scope/[parent>]name#key``."""
     path = f"{parent.partition('/')[2]}>{name}" if parent else name
     return StepId(f"{scope}/{path}#{key}")
 
 
 def approval_id(step: StepId, ordinal: int) -> StepId:
-    """The identity of the question whether a call of ``step`` may be made."""
+    """Return the identity of the question whether a call of ``step`` may be made."""
     return StepId(f"{step}~{ordinal}")
 
 
 def interrupt_id(step: StepId, attempt: int) -> StepId:
-    """The identity of the ask that an attempt's ``Interrupt`` opened."""
+    """Return the identity of the ask that an attempt's ``Interrupt`` opened."""
     return StepId(f"{step}?{attempt}")
 
 
@@ -56,7 +56,7 @@ def check_name(name: str) -> None:
 
 
 class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
-    """What the journal knows of one step of the scope.
+    """The journal's record of one step of the scope.
 
     ``continues``: how the next attempt continues a text that was cut; ``if_lost``: one whose process died.
     ``failures``: so many attempts raised what is tried again; the next begins at ``again_at``, after ``wait`` seconds,
@@ -91,11 +91,11 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """The streamed text that stands."""
+        """The present streamed text."""
         return "".join(self.pieces)
 
     def write(self, offset: int, text: str) -> None:
-        """Put ``text`` at ``offset``; what stood there is superseded."""
+        """Put ``text`` at ``offset``, in place of any earlier text there."""
         if offset < self.length:
             self.pieces = [self.text[:offset]]
         self.pieces.append(text)
@@ -103,7 +103,7 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class AskRecord(msgspec.Struct, gc=False, omit_defaults=True):
-    """What became of the ask a step of the agent opened.
+    """The outcome of the ask a step of the agent opened.
 
     Of an approval: ``covers`` is the digest of what was approved, ``used`` the key of the call it was used for, and
     ``spent`` that the call has ended: an approval covers one call.
@@ -188,7 +188,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 self.steps[event.step].generation += 1  # done again, it needs a new key
                 self.steps[event.step].undone = True
             case ev.WorldChanged(changes=changes):
-                for change in changes:  # told once: from here on this is how the world is
+                for change in changes:  # reported once: from here on this is how the world is
                     if not change.why and change.resource in self.observed:
                         seen = self.observed[change.resource]
                         self.observed[change.resource] = msgspec.structs.replace(seen, version=change.now)
@@ -262,14 +262,14 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
         raise ImpossibleEvent(f"Step '{step}' has no approval '{ask}' that could be used.")
 
     def approvals(self, step: StepId) -> list[AskRecord]:
-        """What was asked before calls of ``step``, oldest first."""
+        """Return the asks before calls of ``step``, oldest first."""
         records: list[AskRecord] = []
         while (record := self.asks.get(approval_id(step, len(records) + 1))) is not None:
             records.append(record)
         return records
 
     def _spend(self, step: StepId) -> None:
-        """The call has ended: what people had said to it is used up, and is no answer to the next one."""
+        """Mark the approvals of an ended call as used: they are no answer to the next one."""
         for record in self.approvals(step):
             record.spent = record.spent or bool(record.used)
         for attempt in range(1, self.steps[step].attempt + 1):
@@ -304,7 +304,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
             self.history.append(grown)
 
     def _try_again(self) -> None:
-        """A resume of a failed session tries the step it failed at again; every other outcome stands."""
+        """Retry the step that failed when a failed session resumes; every other outcome stays."""
         if self.failed is not None:
             for approval in self.approvals(self.failed):
                 approval.spent = True  # refused or used: the next call is asked about anew
@@ -324,7 +324,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 def check_same_question(step: StepId, record: AskRecord, prompt: str) -> None:
-    """The ask in the journal and the one the agent makes now are the same question: an answer fits no other.
+    """Check that the journal's ask and the agent's are the same question: an answer fits no other.
 
     Raises:
         Diverged: the prompts differ; the sentence shows both.
@@ -340,7 +340,7 @@ def check_same_question(step: StepId, record: AskRecord, prompt: str) -> None:
 
 
 def check_same(step: StepId, record: StepRecord, digest: str, arguments: str) -> None:
-    """The journal's step and the one the agent asks for now are the same call.
+    """Check that the journal's step and the agent's are the same call.
 
     Raises:
         Diverged: the arguments differ; the sentence shows both.

@@ -16,7 +16,7 @@ from midcourse.errors import AccessDenied, InvalidInput
 
 ScopeKind = Literal["all", "agent", "label", "tenant"]
 Reach = Literal["stopped", "still_running", "not_reachable"]
-"""What is known of a session in the scope of a switch."""
+"""The known state of a session in the scope of a switch."""
 LONGEST_VALUE: Final = 200
 """Characters of the longest name that a scope takes."""
 _NAMES_SHOWN: Final = 10
@@ -25,14 +25,13 @@ LONGEST_REASON: Final = 1000
 
 
 class Scope(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """What a switch is thrown over. ``tenant``: only that tenant's; None: whoever's they are."""
+    """The scope of a switch. ``tenant``: only that tenant's; None: any tenant's."""
 
     kind: ScopeKind = "all"
     value: str = ""
     tenant: str | None = None
 
     def covers(self, session_id: SessionId, agent: str, labels: Sequence[str]) -> bool:
-        """Whether a session is in it."""
         if self.tenant is not None and tenant_of(session_id) != self.tenant:
             return False
         match self.kind:
@@ -46,7 +45,7 @@ class Scope(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
                 return tenant_of(session_id) == self.value
 
     def concerns(self, tenant: str | None) -> bool:
-        """Whether a tenant is to know of it: it may halt sessions of theirs. None: everybody's."""
+        """Return True if a tenant must know of it: it may halt sessions of theirs. None: for all."""
         whose = self.value if self.kind == "tenant" else self.tenant
         return tenant is None or whose is None or whose == tenant
 
@@ -62,10 +61,10 @@ class Scope(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 def check_scope(kind: str, value: str, tenant: str | None = None) -> Scope:
-    """The scope that is meant.
+    """Return the requested scope.
 
     Raises:
-        InvalidInput: nobody could tell what it covers.
+        InvalidInput: the scope is ambiguous.
     """
     if kind not in get_args(ScopeKind):
         raise InvalidInput(f"The scope is {kind!r}; it is one of {', '.join(get_args(ScopeKind))}.", field="scope")
@@ -96,12 +95,12 @@ class Switch(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=
 
     @property
     def stands(self) -> bool:
-        """Whether nothing in its scope may begin."""
+        """True if nothing in its scope may begin."""
         return self.lifted_at is None
 
 
 class Reached(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """One session in a switch's report. ``was``: the status it was halted from. ``running`` goes on ``since``."""
+    """One session in a switch's report. ``was``: the status it was halted from. ``running`` continues ``since``."""
 
     session: SessionId
     agent: str
@@ -125,7 +124,7 @@ class SwitchReport(msgspec.Struct, gc=False, frozen=True):
     hint: str = ""
 
     def count(self, state: Reach) -> int:
-        """How many of them are so."""
+        """Return how many of them have this state."""
         return sum(one.state == state for one in self.sessions)
 
     def __str__(self) -> str:
@@ -149,14 +148,13 @@ class SwitchReport(msgspec.Struct, gc=False, frozen=True):
 
 
 class SwitchPreview(msgspec.Struct, gc=False, frozen=True):
-    """What a switch would halt now: how many sessions, by their status. ``hint``: nothing here has the scope's name."""
+    """The sessions that a switch would halt now: how many, by status. ``hint``: nothing here has the scope's name."""
 
     by_status: Mapping[str, int]
     hint: str = ""
 
     @property
     def count(self) -> int:
-        """How many in all."""
         return sum(self.by_status.values())
 
     def __str__(self) -> str:
@@ -167,7 +165,7 @@ class SwitchPreview(msgspec.Struct, gc=False, frozen=True):
 
 
 def name_hint(scope: Scope, known: Collection[str]) -> str:
-    """What to say of a scope whose name nothing known has: it stands all the same, for what may come."""
+    """Return a hint for a scope with an unknown name: it is in force all the same, for later sessions."""
     if scope.kind == "all" or scope.value in known:
         return ""
     names = sorted(known)
@@ -177,7 +175,7 @@ def name_hint(scope: Scope, known: Collection[str]) -> str:
 
 
 class Released(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of letting one session go back. ``code`` and ``problem`` say why it did not."""
+    """The result of releasing one session. ``code`` and ``problem`` say why it failed."""
 
     session: SessionId
     ok: bool
@@ -190,27 +188,27 @@ _ORDER: Final[Sequence[Reach]] = ("not_reachable", "still_running", "stopped")
 
 
 def worst_first(sessions: Iterable[Reached]) -> tuple[Reached, ...]:
-    """What somebody must look at comes first."""
+    """Sort the sessions that need a person first."""
     return tuple(sorted(sessions, key=lambda one: (_ORDER.index(one.state), one.session)))
 
 
 def halt_id(switch: SwitchId, position: Position) -> CommandId:
-    """The id of the command with which a switch halts a session that stands at ``position``."""
+    """Return the id of the command with which a switch halts a session at ``position``."""
     return CommandId(f"{switch}/halt/{position}")
 
 
 def check_reason(reason: str, field: str = "reason") -> str:
-    """``reason``, if there is one.
+    """Return ``reason``, if there is one.
 
     Raises:
         InvalidInput: there is none, or it is too long.
     """
     if not reason.strip():
         raise InvalidInput(
-            "Say why: whoever finds their session halted reads it, and so does the audit log.", field=field
+            "Say why: the people whose sessions are halted read it, and the audit log keeps it.", field=field
         )
     if len(reason) > LONGEST_REASON:
         raise InvalidInput(
-            f"The reason has {len(reason):,} characters; at most {LONGEST_REASON:,} are taken.", field=field
+            f"The reason has {len(reason):,} characters; at most {LONGEST_REASON:,} are allowed.", field=field
         )
     return reason

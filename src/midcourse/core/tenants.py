@@ -13,19 +13,19 @@ from midcourse.errors import InvalidInput
 MARK: Final = "~"
 """Stands between a tenant and what is its own."""
 DEFAULT: Final = ""
-"""The tenant of whoever names none."""
+"""The tenant of callers that name none."""
 PATTERN: Final = r"^[a-z0-9][a-z0-9-]{0,31}$"
 _NAME: Final = re.compile(PATTERN)
 
 
 def tenant_of(key: str) -> str:
-    """The tenant that a session's id, or any key with a tenant in front, belongs to."""
+    """Return the tenant of a session's id, or of any key with a tenant in front."""
     tenant, mark, _ = key.partition(MARK)
     return tenant if mark else DEFAULT
 
 
 def in_tenant(tenant: str, session_id: str) -> SessionId:
-    """The id as the tenant's own. One that names its tenant already stays as it is.
+    """Return the id as the tenant's own. One that names its tenant already stays the same.
 
     Raises:
         InvalidInput: it names another tenant.
@@ -34,7 +34,7 @@ def in_tenant(tenant: str, session_id: str) -> SessionId:
         return SessionId(f"{tenant}{MARK}{session_id}" if tenant else session_id)
     if tenant_of(session_id) != tenant:
         raise InvalidInput(
-            f"'{session_id[:100]}' is not an id of this tenant's: what stands before '{MARK}' names the tenant. "
+            f"'{session_id[:100]}' is not an id of this tenant's: the part before '{MARK}' names the tenant. "
             "Leave that out.",
             field="session_id",
         )
@@ -42,7 +42,7 @@ def in_tenant(tenant: str, session_id: str) -> SessionId:
 
 
 def check_tenant(name: str) -> str:
-    """``name``, if a tenant can be called so.
+    """Return ``name``, if it can be a tenant's name.
 
     Raises:
         InvalidInput: it cannot.

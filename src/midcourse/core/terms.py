@@ -13,7 +13,7 @@ from midcourse.errors import InvalidInput, Unencodable
 TaskClass = Literal["short", "medium", "long", "very_long", "protected"]
 CheckpointBackend = Literal["store", "redis"]
 Expiry = Literal["fail", "cancel"]
-"""What an ask that nobody answered in time leads to: the agent gets ``AskExpired``, or the session is cancelled."""
+"""The effect of an ask that is not answered in time: the agent gets ``AskExpired``, or the session is cancelled."""
 UNWATCHED: Final = "none"
 """The name of the policy that leaves a session alone, whatever the default is."""
 MOST_LABELS: Final = 20
@@ -25,17 +25,17 @@ LONGEST_DEFAULT: Final = 10_000
 
 
 class DefaultAnswer(msgspec.Struct, gc=False, frozen=True):
-    """An ask that nobody answered in time is answered with this: any JSON-like value."""
+    """The answer to an ask that is not answered in time: any JSON-like value."""
 
     answer: Any
 
 
 class Terms(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """What an agent's author has settled about its runs. Journaled when a session begins.
+    """The author's settings for an agent's runs. Journaled when a session begins.
 
     ``budget`` is in dollars for a session. ``backend`` is where people can read the checkpoint: the store alone, or
     also Redis. ``ttl_seconds`` ends the right to answer what the agent asks, and ``on_expiry`` says what happens then.
-    ``labels`` are what operators find sessions by, and stop them.
+    By ``labels`` operators find sessions and stop them.
     """
 
     task_class: TaskClass | None = None
@@ -48,10 +48,10 @@ class Terms(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=T
 
 
 def check_terms(terms: Terms) -> Terms:
-    """The same, if it can be meant.
+    """Return the same terms, if they are valid.
 
     Raises:
-        InvalidInput: it cannot; the sentence says what is known.
+        InvalidInput: they are not; the sentence says what is known.
     """
     for field, kind in (("task_class", TaskClass), ("backend", CheckpointBackend)):
         value = getattr(terms, field)
@@ -91,7 +91,7 @@ def _check_expiry(terms: Terms) -> None:
             raise InvalidInput(error.message, field="on_expiry") from error
         if size > LONGEST_DEFAULT:
             raise InvalidInput(
-                f"The default answer has {size:,} bytes; at most {LONGEST_DEFAULT:,} are taken.", field="on_expiry"
+                f"The default answer has {size:,} bytes; at most {LONGEST_DEFAULT:,} are allowed.", field="on_expiry"
             )
     elif then not in get_args(Expiry):
         known = f"{', '.join(get_args(Expiry))} or DefaultAnswer(…)"

@@ -7,7 +7,7 @@ import msgspec
 
 
 def to_json(value: object) -> Any:
-    """``value`` as lists and dictionaries. What was journaled as JSON stays as it is."""
+    """Return ``value`` as lists and dictionaries. What was journaled as JSON stays the same."""
     if isinstance(value, msgspec.Raw):
         return value
     if isinstance(value, msgspec.Struct):

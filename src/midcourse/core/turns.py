@@ -31,7 +31,7 @@ def check_can_go_on(session: Session) -> None:
     if session.failure is not None and _is_damaged(session):
         raise Refused(f"its journal is damaged: {session.failure.message}", code="session_damaged")
     if session.discarded:
-        anew = f"go on in '{session.restarted_as}'" if session.restarted_as else "start a new session"
+        anew = f"continue in '{session.restarted_as}'" if session.restarted_as else "start a new session"
         raise Refused(
             f"it was forced to end half-way, and what it had reached is discarded; {anew}", code="session_discarded"
         )
@@ -40,7 +40,7 @@ def check_can_go_on(session: Session) -> None:
 
 
 def closed(asks: Iterable[OpenAsk], end: ev.AskEnd) -> Events:
-    """Close asks that nobody can answer any more."""
+    """Close asks that can no longer be answered."""
     return tuple(ev.AskClosed(ask=ask.id, step=ask.step, end=end) for ask in asks)
 
 
@@ -52,7 +52,7 @@ def withdrawn(session: Session, by: str) -> Events:
 
 @offered_if(lambda session, _role: can_go_on(session))
 def new_turn(session: Session, command: cmd.Redirect) -> Events:
-    """A redirect opens a new turn of a session that has ended."""
+    """Let a redirect open a new turn of a session that has ended."""
     check_can_go_on(session)
     opened = ev.TurnOpened(text=command.text, level=command.level, by=command.by)
     return (*closed(session.asks, "superseded"), opened)
@@ -60,7 +60,7 @@ def new_turn(session: Session, command: cmd.Redirect) -> Events:
 
 @offered_if(lambda session, _role: can_go_on(session))
 def message_ended(session: Session, command: cmd.Message) -> Events:
-    """A message opens a new turn of a session that has ended, behind what has waited for its turn before."""
+    """Let a message open a new turn of an ended session, after those that were queued before."""
     check_can_go_on(session)
     superseded = closed(session.asks, "superseded")
     if not session.queue:
@@ -69,12 +69,12 @@ def message_ended(session: Session, command: cmd.Message) -> Events:
 
 
 def queued(session: Session, command: cmd.Message) -> ev.MessageQueued:
-    """The message, as one that waits for its turn."""
+    """Return the message, as one that waits for its turn."""
     return ev.MessageQueued(message=queued_id(session.queued + 1), text=command.text, by=command.by)
 
 
 def next_turn(session: Session) -> ev.TurnOpened:
-    """The turn that the oldest queued message opens."""
+    """Return the turn that the oldest queued message opens."""
     oldest = session.queue[0]
     return ev.TurnOpened(text=oldest.text, level="goal", by=oldest.by, queued=oldest.id)
 
@@ -139,7 +139,7 @@ def _turn_opened(session: Session, event: ev.TurnOpened, at: float) -> Changes:
 
 
 def _said_before(session: Session, repeats: int) -> tuple[Message, ...]:
-    """What was said before a turn's first message, which stands for the last ``repeats`` and takes the last's place.
+    """Return the messages before a turn's first one, which replaces the last ``repeats`` and has the last's place.
 
     The others stay where they are, withdrawn: a message's id is its place, and means no other message later.
     """
@@ -159,7 +159,7 @@ def _queued(session: Session, event: ev.MessageQueued, at: float) -> Changes:
 
 
 def _checkpoint_taken(session: Session, event: ev.CheckpointTaken, _at: float) -> Changes:
-    if event.scope != session.next_scope:  # a name that stood before would give old results to new steps
+    if event.scope != session.next_scope:  # a name from before would give old results to new steps
         raise ImpossibleEvent(f"the next scope is '{session.next_scope}', not '{event.scope}'")
     if session.running:
         raise ImpossibleEvent(f"not ended: {', '.join(session.running)}")

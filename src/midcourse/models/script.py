@@ -1,9 +1,9 @@
-"""What a scripted model hears and says: values without a framework, a wire, a clock or a thread.
+"""The input and output of a scripted model: values without a framework, a wire, a clock or a thread.
 
-A script is a function of the conversation alone. It keeps nothing between two calls, so it says the same again after a
-crash and a resume, on another machine, or when a client tries a request again.
+A script is a function of the conversation alone. It keeps nothing between two calls, so it gives the same answer after
+a crash and a resume, on another machine, or when a client tries a request again.
 
-Who plays a script (an HTTP server, a model class of some framework) asks ``answer`` what is to be said, and says it.
+A player of a script (an HTTP server, a framework's model class) calls ``answer`` for the next message.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Final, Literal, Protocol, TypeAlias, cast
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 CUT_OFF: Final = "Your last message was cut off in the middle."
-"""How the user's message begins that asks a model to go on with its own."""
+"""The beginning of the user's message that asks a model to continue its own."""
 _WORD: Final = re.compile(r"\s*\S+\s*|\s+")
 _FRAGMENT: Final = 8
 
@@ -32,16 +32,16 @@ class Text:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What is streamed: each word with the space around it. Joined they are the text."""
+        """The streamed pieces: each word with the space around it. Joined they are the text."""
         return tuple(_WORD.findall(self.text))
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A wish to use a tool. Without an ``id``, ``answer`` gives it one.
+    """A request to use a tool. Without an ``id``, ``answer`` gives it one.
 
-    ``raw`` is sent in place of the arguments, letter for letter: so a model can be one that writes broken JSON.
-    The arguments are streamed in fragments, with ``every`` seconds before each but the first.
+    ``raw`` is sent in place of the arguments, letter for letter: so a model can be one that writes broken JSON. The
+    arguments are streamed in fragments, with ``every`` seconds before each but the first.
     """
 
     name: str
@@ -57,13 +57,13 @@ class Call:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What is streamed of the arguments. Joined they are ``spelled``."""
+        """The streamed pieces of the arguments. Joined they are ``spelled``."""
         spelled = self.spelled
         return tuple(spelled[start : start + _FRAGMENT] for start in range(0, len(spelled), _FRAGMENT))
 
 
 def call_of(name: str, spelled: str, id: str) -> Call:
-    """A call as a conversation has it: its arguments read, or kept ``raw`` if they are no JSON object."""
+    """Return a call as a conversation has it: its arguments read, or kept ``raw`` if they are no JSON object."""
     try:
         arguments: object = json.loads(spelled)
     except ValueError:
@@ -117,7 +117,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """All that was said so far, in order."""
+    """All messages so far, in order."""
 
     said: tuple[Said, ...] = ()
 
@@ -134,20 +134,20 @@ class Conversation:
 
     @property
     def user(self) -> str:
-        """What the person said last; empty if nothing yet."""
+        """The person's last message; empty if there is none."""
         return next((said.text for said in reversed(self.said) if said.role == "user"), "")
 
     @property
     def latest(self) -> "Conversation":
-        """What was said from the person's last message on: after a redirect, all that concerns the new course."""
+        """The conversation from the person's last message on: after a redirect, all that concerns the new course."""
         last = max((at for at, said in enumerate(self.said) if said.role == "user"), default=0)
         return Conversation(self.said[last:])
 
     @property
     def cut(self) -> "tuple[Conversation, str]":
-        """What had been said before an answer that was cut, and the beginning of that answer; empty if none was.
+        """The conversation before an answer that was cut, and the beginning of that answer; empty if none was.
 
-        A model is given the beginning as its own last message, with or without the wish to go on behind it.
+        A model is given the beginning as its own last message, with or without a request to continue it.
         """
         said = self.said
         if len(said) > 1 and said[-1].role == "user" and said[-1].text.startswith(CUT_OFF):
@@ -163,7 +163,7 @@ class Conversation:
 
     @property
     def rounds(self) -> int:
-        """How many messages of the model are finished: they say something, and each of their calls has a result."""
+        """The number of finished messages of the model: each of their calls has a result."""
         answered = {said.call_id for said in self.said if said.role == "tool"}
         return sum(
             bool(said.text.strip() or said.calls) and all(call.id in answered for call in said.calls)
@@ -172,7 +172,7 @@ class Conversation:
         )
 
     def results(self, tool: str) -> tuple[str, ...]:
-        """What the calls of ``tool`` returned, in order. Calls that have no result yet are not among them."""
+        """Return the results of the calls of ``tool``, in order. Calls without a result are not among them."""
         of_this_tool = {call.id for call in self.calls if call.name == tool}
         return tuple(said.text for said in self.said if said.role == "tool" and said.call_id in of_this_tool)
 
@@ -184,15 +184,15 @@ class Script(Protocol):
     """Decides what is said next, from the conversation alone."""
 
     def __call__(self, conversation: Conversation, /) -> Sequence[Piece]:
-        """The pieces of the model's next message, in order. It may be called again for the same conversation."""
+        """Return the pieces of the model's next message, in order. It may be called again for the same conversation."""
         ...
 
 
 def replies(*rounds: Piece | Sequence[Piece]) -> Script:
-    """A script that says the first round first, the second when the first is finished, and so on.
+    """Return a script that plays the first round first, the second when the first is finished, and so on.
 
-    Which one it is, is read off the conversation (``Conversation.rounds``). Past the end it fails with a sentence, and
-    with a status that clients do not try again.
+    The round follows from the conversation (``Conversation.rounds``). Past the end it fails with a sentence, and with a
+    status that clients do not retry.
     """
     listed = tuple((each,) if isinstance(each, Text | Call | Wait | Fail | Garbage) else tuple(each) for each in rounds)
 
@@ -212,12 +212,12 @@ def replies(*rounds: Piece | Sequence[Piece]) -> Script:
 
 
 def answer(script: Script, conversation: Conversation) -> tuple[Piece, ...]:
-    """What ``script`` says next, with an id for each call.
+    """Return the next message of ``script``, with an id for each call.
 
     An id is ``call_<round>_<index>``. It is the same whenever the conversation is, and new to it: the round is the
-    number of the model's messages so far, or a later one if earlier messages were dropped and it is taken.
+    number of the model's messages so far, or a later one if earlier messages were dropped and it is in use.
 
-    An answer that was cut goes on behind what was said of it, as far as the script still says so.
+    An answer that was cut is continued, if the script still begins in the same way.
     """
     conversation, begun = conversation.cut
     taken = {call.id for call in conversation.calls}
@@ -236,7 +236,7 @@ def answer(script: Script, conversation: Conversation) -> tuple[Piece, ...]:
 
 
 def _behind(begun: str, pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """What is left of an answer whose beginning was said; all of it, if it begins otherwise."""
+    """Return the rest of an answer whose beginning was sent; all of it, if it begins otherwise."""
     rest = list(pieces)
     while begun and rest:
         first = rest.pop(0)
@@ -262,12 +262,12 @@ class Usage:
 
 
 def tokens(text: str) -> int:
-    """The number of words."""
+    """Return the number of words."""
     return len(text.split())
 
 
 def usage(conversation: Conversation, pieces: Sequence[Piece]) -> Usage:
-    """What a message of these ``pieces`` costs in this conversation."""
+    """Return the tokens of a message of these ``pieces`` in this conversation."""
     heard = sum(tokens(said.text) + sum(_cost(call) for call in said.calls) for said in conversation)
     return Usage(heard, sum(_cost(piece) for piece in pieces))
 

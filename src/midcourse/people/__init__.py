@@ -1,1 +1,1 @@
-"""What people are asked and notified of: the inbox, alarms, webhooks, and who notifies them."""
+"""Ask and notify people: the inbox, alarms, webhooks, and the notifier."""

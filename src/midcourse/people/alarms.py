@@ -1,4 +1,4 @@
-"""What interrupted people, over all sessions: each intervention with its label, and all as people are told of them."""
+"""List the interventions over all sessions with their labels, and the batches in which people are notified."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -72,7 +72,7 @@ async def alarms_in_batches(
 async def waiting_beside_asks(
     store: Store, now: float, *, tenant: str | None
 ) -> tuple[tuple[Batch, ...], tuple[Artifact, ...]]:
-    """What an inbox shows below what is asked: the newest alarms, and the most urgent artifacts that are due."""
+    """Return the newest alarms and the most urgent artifacts that are due, for an inbox to show below the asks."""
     alarms = await alarms_in_batches(store, now, person=None, tenant=tenant, artifacts=False)
     made = by_due(await read_artifacts(store, tenant=tenant), now, due=True, limit=MOST_SHOWN)
     return tuple(alarms[:MOST_SHOWN]), tuple(made)

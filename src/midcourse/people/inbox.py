@@ -1,9 +1,9 @@
-"""The inbox of people over all sessions: what lists have of open asks, and beside it who took what and stands in.
+"""The inbox of people over all sessions: open asks by the lists, and their owners and hand-overs.
 
-Two shelves hold what no journal knows. ``inbox``: who took which ask (``taken/``), who hands over to whom (``over/``),
-how each person answered lately (``answer/``). ``telling``: what people were told of an ask (``told/``); only the server
-whose turn it is writes that, with what it tells (see ``people/outbox.py``). Sessions and people carry their tenant in
-their names, and so does every key.
+Two shelves hold what no journal has. ``inbox``: who took which ask (``taken/``), who hands over to whom (``over/``),
+how each person answered lately (``answer/``). ``telling``: the notifications about an ask (``told/``); only the server
+that leads writes that, with what it sends (see ``people/outbox.py``). Sessions and people carry their tenant in their
+names, and so does every key.
 """
 
 from collections.abc import Collection, Mapping
@@ -55,7 +55,7 @@ _LIVE: Final = tuple(sorted(status.value for status in LIVE))
 
 
 class _Rules(NamedTuple):
-    """What a policy says of the asks of its sessions."""
+    """A policy's rules for the asks of its sessions."""
 
     target: float
     tired_after: int
@@ -69,7 +69,7 @@ class PeopleInbox:
     """The open asks of a store, and what people do with them."""
 
     def __init__(self, store: Store, clock: Clock, *, policy: str = "") -> None:
-        """``policy`` is that of sessions that name none; empty: ``standard``."""
+        """``policy`` is the default for sessions that name none; empty: ``standard``."""
         self._store = store
         self._clock = clock
         self._default = policy
@@ -78,7 +78,7 @@ class PeopleInbox:
         """Shelf and key of what was found damaged."""
 
     async def asks(self, tenant: str | None = None) -> list[InboxAsk]:
-        """What is asked in all live sessions of a tenant (None: of all tenants), the most urgent first."""
+        """Return the open asks in all live sessions of a tenant (None: of all tenants), the most urgent first."""
         asking = HeadQuery(statuses=_LIVE, tenant=tenant, asking=True)
         heads = [head async for head in every_head(self._store, asking)]
         if not heads:
@@ -93,7 +93,7 @@ class PeopleInbox:
         )
 
     async def running(self, tenant: str | None = None) -> int:
-        """How many sessions run."""
+        """Return how many sessions run."""
         running = HeadQuery(statuses=(Status.RUNNING.value,), tenant=tenant)
         return len([head async for head in every_head(self._store, running)])
 
@@ -108,7 +108,7 @@ class PeopleInbox:
         head = (await self._store.head(session_id)).head
         if all(one.id != ask for one in head.open_asks):
             raise Refused(
-                f"Session '{session_id}' has no open ask '{ask[:100]}'. Look at the inbox again.",
+                f"Session '{session_id}' has no open ask '{ask[:100]}'. List the inbox again.",
                 code="ask_not_found",
                 session_id=session_id,
             )
@@ -126,9 +126,9 @@ class PeopleInbox:
     async def hand_over(
         self, to: str, seconds: float, *, by: str, role: str = "", people: Collection[str] = ()
     ) -> HandOver:
-        """What is asked of ``by`` is asked of ``to`` for so long, then of ``by`` again. 0 seconds: at once.
+        """Hand the asks of ``by`` over to ``to`` for so long, then back. 0 seconds: at once.
 
-        ``people`` are names that somebody has here, whether or not they have acted. Any other is taken with a warning.
+        ``people`` are known names, active here or not. Any other is accepted with a warning.
         """
         await check_people_send(self._store, "hand asks over")
         now = self._clock.now()
@@ -136,15 +136,15 @@ class PeopleInbox:
         items: dict[str, bytes | None] = {_over(by): msgspec.json.encode(made) if seconds else None}
         back = (await self._records(SHELF, _over(to), HandOver)).get("")
         if back is not None and back.to == by:
-            items[_over(to)] = None  # whoever is handed to has the watch again
+            items[_over(to)] = None  # the person who gets the asks is on duty again
         detail = f"to {to} for {seconds:g} s" if seconds else "ended"
         entry = _entry("inbox.hand_over", by, role, detail, now, tenant=tenant_of(by))
         is_known = not seconds or to in people or await self._has_acted(to)
         await self._store.shelve(SHELF, items, audit=(entry,))
-        return made if is_known else replace(made, warning=f"Nobody called '{to}' has acted here so far.")
+        return made if is_known else replace(made, warning=f"No person called '{to}' has acted here so far.")
 
     async def _has_acted(self, name: str) -> bool:
-        """Whether somebody of that name did, or was given, anything here lately."""
+        """Return True if a person of that name recently acted here or was given an ask."""
         prefix = f"{_ANSWER}{_quoted(name)}/"
         if await self._store.shelf_keys(SHELF, first=prefix, last=prefix + _LAST):
             return True
@@ -157,7 +157,7 @@ class PeopleInbox:
         return bool(entries) or any(head.by == name for head in heads)
 
     async def note_answer(self, ask: AskHead, *, session_id: str, by: str, approved: bool) -> None:
-        """Keep for a while that somebody answered an ask that wants a yes or a no."""
+        """Keep for a while that a person answered an ask for a yes or a no."""
         prefix = f"{_ANSWER}{_quoted(by)}/"
         earlier = await self._records(SHELF, prefix, Answered)
         now = self._clock.now()
@@ -169,7 +169,7 @@ class PeopleInbox:
         await self._store.shelve(SHELF, items)
 
     async def approvals(self, by: str) -> tuple[int, int]:
-        """How many approvals in a row somebody gave lately, and how many of the last of them were quick."""
+        """Return how many approvals in a row a person gave lately, and how many of the last of them were quick."""
         found = await self._records(SHELF, f"{_ANSWER}{_quoted(by)}/", Answered)
         return approvals([found[key] for key in sorted(found)], self._clock.now())
 
@@ -181,7 +181,7 @@ class PeopleInbox:
             await self._store.shelve(SHELF, items)
 
     async def notified(self) -> dict[str, Notified]:
-        """What people were told, by ``session/ask``."""
+        """Return the notifications of each ask, by ``session/ask``."""
         return await self._records(TELLING, TOLD, Notified)
 
     async def _rules_of(self, name: str) -> "_Rules":
@@ -202,26 +202,26 @@ class PeopleInbox:
         return await load_policy(self._store, wanted)
 
     async def _records(self, shelf: str, prefix: str, kind: type[T]) -> dict[str, T]:
-        """What lies below a prefix, without it. What a later Midcourse wrote is left out, and what is damaged."""
+        """Return the records below a prefix, without it, except damaged ones and those of a later Midcourse."""
         rows, damaged = await readable(self._store, shelf, first=prefix, last=prefix + _LAST)
         self.unreadable |= {(shelf, key) for key in damaged}
         return {key.removeprefix(prefix): one for key, content in rows if (one := _read(content, kind)) is not None}
 
 
 def wants_yes(ask: AskHead) -> bool:
-    """Whether an ask is one that people approve or refuse."""
+    """Return True if an ask is one that people approve or refuse."""
     return ask.reason == NEED_APPROVAL or is_review_step(ask.step)
 
 
 def approves(ask: AskHead, answer: Value) -> bool:
-    """Whether an answer lets the agent do what it wants."""
+    """Return True if an answer allows the agent's request."""
     said = decode(answer.raw)
     goes_on = isinstance(said, str) and said.strip().lower() in (GO_ON, "resume", "continue")
     return is_yes(answer) or (goes_on and is_review_step(ask.step))
 
 
 async def open_ask(store: Store, session_id: SessionId, ask: str | None) -> AskHead | None:
-    """The open ask of that name, or the only one there is; None: there is none, or it is not clear which."""
+    """Return the open ask of that name, or the only one there is; None: there is none, or it is ambiguous."""
     try:
         asks = (await store.head(session_id)).head.open_asks
     except SessionNotFound:

@@ -1,9 +1,9 @@
-"""The inbox of people: what is asked over all sessions, whose it is, by when, and who is told how often. Pure.
+"""The rules of people's inbox: open asks of all sessions, their owners, deadlines and notifications. Pure.
 
 Rules, all of them here:
 
-* An ask belongs to whoever began its session, until somebody takes it or it is given to somebody.
-* Who hands over is stood in for until the end of the hand-over; what one takes after that stays one's own.
+* An ask belongs to the person who began its session, until another person takes it or it is given away.
+* During a hand-over the substitute owns a person's asks; an ask that the person takes later stays theirs.
 * It is to be answered by its deadline, or within the policy's response target, whichever is sooner.
 * At half of the target its owner is reminded, at the target it is escalated: once each, and never both at once.
 """
@@ -20,13 +20,13 @@ from midcourse.policy.restraint import Batch
 
 News = Literal["ask.reminder", "ask.escalated"]
 OPERATORS: Final = "operate"
-"""Whom an ask is escalated to, if nobody is named: everybody with this role."""
+"""The role that gets an escalated ask, if no person is named: everybody with this role."""
 REMIND_AT: Final = 0.5
 """The share of the response target after which an ask's owner is reminded."""
 QUICK: Final = 3.0
 """Seconds: an approval that took less was hardly read."""
 LOOKED_AT: Final = 6
-"""Of a row of approvals the last so many are looked at for how quick they were."""
+"""The number of last approvals in a row whose speed is checked."""
 LATELY: Final = 3600.0
 """Seconds after which an answer no longer counts for a row."""
 MOST_KEPT: Final = 100
@@ -37,7 +37,7 @@ NAME_LIMIT: Final = 128
 
 
 class Taken(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """Somebody took an ask, or ``by`` gave it to ``owner``."""
+    """A person took an ask, or ``by`` gave it to ``owner``."""
 
     owner: str
     at: float
@@ -45,9 +45,9 @@ class Taken(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 class HandOver(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """What is asked of ``name`` is asked of ``to`` until a time, then of ``name`` again.
+    """The asks of ``name`` go to ``to`` until a time, then to ``name`` again.
 
-    ``warning`` is said to whoever hands over to a name that nobody has had here.
+    ``warning`` is shown after a hand-over to an unknown name.
     """
 
     name: str
@@ -58,7 +58,7 @@ class HandOver(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 class Notified(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """What people were told of an open ask."""
+    """The notifications about an open ask."""
 
     opened_at: float
     reminded_at: float | None = None
@@ -78,9 +78,10 @@ class InboxAsk(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     """An open ask as the inbox has it.
 
     ``respond_by`` is when it is escalated, ``deadline`` when it can no longer be answered. ``owned_since`` is null
-    while it is still with whoever began the session. ``escalated_to`` is a name, or the role ``operate``. An approval
-    names the ``tool``, its ``arguments`` (JSON, cut after 1,000 characters: the session has all of it), and ``why`` a
-    person is asked. ``tired_after`` is after how many approvals in a row its policy wants the reader to be warned.
+    while its owner is still the person who began the session. ``escalated_to`` is a name, or the role ``operate``. An
+    approval names the ``tool``, its ``arguments`` (JSON, cut after 1,000 characters: the session has all of it), and
+    ``why`` a person is asked. ``tired_after`` is after how many approvals in a row its policy wants the reader to be
+    warned.
     """
 
     session: SessionId
@@ -113,16 +114,16 @@ class InboxAsk(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
     @property
     def due_at(self) -> float:
-        """When somebody must have answered, one way or the other."""
+        """When it must be answered at the latest."""
         return self.respond_by if self.deadline is None else min(self.respond_by, self.deadline)
 
 
 class Inbox(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """What waits for people: asks by deadline, alarms in batches, and how the reader has answered lately.
+    """The work that waits for people: asks by deadline, alarms in batches, and how the reader has answered lately.
 
     ``approvals_in_a_row`` are the reader's of the last hour, up to the last refusal; ``quick`` is how many of the last
-    six of them took under three seconds. ``running`` counts the sessions that run without anybody. ``you`` is the
-    reader, as owners are named. ``artifacts`` is what agents made and somebody should look at, the most urgent of it.
+    six of them took under three seconds. ``running`` counts the sessions that run by themselves. ``you`` is the reader,
+    by the name of owners. ``artifacts`` are the most urgent artifacts of agents that are due for review.
     """
 
     asks: tuple[InboxAsk, ...] = ()
@@ -142,7 +143,7 @@ def owner_of(
     passed = {owner}
     while (over := hand_overs.get(owner)) is not None and over.at <= now < over.until:
         if over.to in passed or (taken is not None and owner == taken.owner and taken.at > over.at):
-            break  # a circle; or it was taken by somebody who knew of the hand-over
+            break  # a circle; or it was taken by a person who knew of the hand-over
         owner, since = over.to, max(over.at, since or 0.0)
         passed.add(owner)
     return owner, since
@@ -159,7 +160,7 @@ def ask_order(ask: InboxAsk) -> tuple[float, float, str, str]:
 
 
 def notification_due(ask: InboxAsk, now: float) -> News | None:
-    """What people are to be told of an open ask now. Who looks too late for a reminder escalates, and does no more."""
+    """Return the notification that is due for an open ask. After the target it is an escalation without a reminder."""
     if ask.escalated_at is not None:
         return None
     if now >= ask.respond_by:
@@ -169,13 +170,13 @@ def notification_due(ask: InboxAsk, now: float) -> News | None:
 
 
 def answer_seconds(opened_at: float, earlier: Sequence[Answered], now: float) -> float:
-    """The most that an answer can have taken: since it was asked, or since this person's answer before it."""
+    """Return the most that an answer can have taken: since it was asked, or since this person's answer before it."""
     since = max((opened_at, *(one.at for one in earlier)))
     return max(0.0, now - since)
 
 
 def approvals(answers: Iterable[Answered], now: float) -> tuple[int, int]:
-    """How many approvals stand in a row at the end of what a person answered lately, and how many of those were quick.
+    """Count the approvals in a row at the end of a person's answers, and the quick ones among them.
 
     ``answers`` are given in the order of their time.
     """
@@ -188,24 +189,24 @@ def approvals(answers: Iterable[Answered], now: float) -> tuple[int, int]:
 
 
 def check_name(name: object, field: str) -> str:
-    """A person's name, as tokens have it.
+    """Check a person's name, as tokens have it.
 
     Raises:
-        InvalidInput: it is empty, too long, or holds what no list could show.
+        InvalidInput: it is empty, too long, or cannot be shown in a list.
     """
     if not (isinstance(name, str) and 0 < len(name) <= NAME_LIMIT and name.isprintable() and name.strip() == name):
         raise InvalidInput(
-            f"'{field}' is the name of somebody: 1 to {NAME_LIMIT} letters, digits and signs, no space at its ends.",
+            f"'{field}' is a person's name: 1 to {NAME_LIMIT} letters, digits and signs, no space at its ends.",
             field=field,
         )
     return name
 
 
 def check_hand_over(to: object, seconds: object, name: str) -> tuple[str, float]:
-    """To whom, and for how long; 0 seconds ends a hand-over.
+    """Check to whom, and for how long; 0 seconds ends a hand-over.
 
     Raises:
-        InvalidInput: that is nobody else, or no such length of time.
+        InvalidInput: it is the same person, or no such length of time.
     """
     wanted = check_name(to, "to")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_HAND_OVER:
@@ -213,5 +214,5 @@ def check_hand_over(to: object, seconds: object, name: str) -> tuple[str, float]
             f"A hand-over lasts from 0 (it ends) to {LONGEST_HAND_OVER:.0f} seconds, a week.", field="seconds"
         )
     if wanted == name and seconds:
-        raise InvalidInput(f"You are '{name}' yourself. Name somebody else.", field="to")
+        raise InvalidInput(f"You are '{name}' yourself. Name another person.", field="to")
     return wanted, float(seconds)

@@ -1,12 +1,12 @@
-"""Whose turn it is to tell: of several servers over one store, one at a time.
+"""Choose one notifying server at a time, of several over one store.
 
-One record on a shelf says who has the turn. Whoever takes it puts its own in the place of the one it has read, which
-fails if another one was quicker. A server has the turn until it lets it go, dies, or says nothing for ``SILENT``
-seconds. Nothing is written while there is nothing to tell.
+One record on a shelf names the leader. A server acquires the lease by replacing the record it has read, which fails if
+another one was quicker. It leads until it releases the lease, dies, or is silent for ``SILENT`` seconds. Nothing is
+written while there is nothing to send.
 
-What this does not promise: a server that stands still for longer than ``SILENT`` in the middle of its turn, or sees
-another clock than the others, may tell beside another one. Each thing is still claimed before it is sent (see
-``people/outbox.py``), and as long as their clocks agree by one of them alone.
+This is no full guarantee: a server that hangs for longer than ``SILENT`` while it leads, or has another clock than the
+others, may send beside another one. Each thing is still claimed before it is sent (see ``people/outbox.py``), so as
+long as their clocks agree one server sends it.
 """
 
 import contextlib
@@ -55,12 +55,12 @@ class LeaderLease:
         _here.add(self._name)
 
     async def acquire(self) -> bool:
-        """Whether this server may tell now; it takes the turn if nobody has it."""
+        """Return True if this server may notify now; it acquires the lease if it is free."""
         now = self._clock.now()
         if self._held is not None and 0 <= now - self._held_at < RENEWED:
             return True
         whole, damaged = await readable(self._store, SHELF, first=TURN, last=TURN)
-        if damaged:  # nobody can say whose it was
+        if damaged:  # it is unknown whose it was
             await self._store.shelve(SHELF, {TURN: None})
         found = whole[0][1] if whole else None
         other = _read(found)
@@ -78,7 +78,7 @@ class LeaderLease:
         return True
 
     async def end(self) -> None:
-        """Let it go: another server may go on at once."""
+        """Release the lease: another server may lead at once."""
         if self._held is not None:
             with contextlib.suppress(ShelfChanged):  # another one has it
                 await self._store.shelve(SHELF, {TURN: None}, expecting={TURN: self._held})
@@ -90,7 +90,7 @@ class LeaderLease:
             return False
         if claim.machine != self._machine:
             return True
-        # A process of this machine that is gone is known to be: nobody waits for its silence.
+        # A lost process of this machine is known: its silence is not waited for.
         return claim.name in _here if claim.process == os.getpid() else _runs(claim.process)
 
 
@@ -102,7 +102,7 @@ def _read(content: bytes | None) -> LeaseRecord | None:
 
 
 def _machine() -> str:
-    """What has process numbers of its own: two containers may have one host name, and each its own processes."""
+    """Identify what has process numbers of its own: two containers may share a host name."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{socket.gethostname()} {boot} {os.readlink('/proc/self/ns/pid')}"

@@ -1,8 +1,8 @@
-"""Tells people, and their programs, what they are asked: reminders, escalations, and what webhooks are sent.
+"""Notify people, and their programs: reminders, escalations, and webhooks.
 
-One look decides what is to be told, and writes it down together with what is to be sent, in one transaction; only then
-is anything sent. A server that dies in between goes on from what was written. Of several servers over one store one
-looks at a time (see ``claiming``).
+One round decides what to send, and writes it down with the outbox, in one transaction; only then is anything sent. If a
+server dies in between, another one continues from what was written. Of several servers over one store one does this at
+a time (see ``leader_lease``).
 """
 
 import asyncio
@@ -41,19 +41,19 @@ EVERY: Final = 1.0
 AGAIN: Final = 10.0
 """Seconds after which a look that failed is tried again."""
 SELDOM: Final = 30.0
-"""Seconds between two looks at alarms and proposals, which nobody waits for."""
+"""Seconds between two rounds over alarms and proposals, which are not urgent."""
 TIDIED: Final = 3600.0
 _DAY: Final = 86_400.0
 _MOST: Final = 20
 """Sessions that a batch of alarms names."""
 _SEEN: Final = "seen/"
-"""What of alarms, proposals and switches was told."""
+"""The prefix of the keys of sent alarms, proposals and switches."""
 _SWITCH: Final = ("kill_switch.thrown", "kill_switch.lifted")
 Switches = Callable[[], Awaitable[Sequence[Switch]]]
 
 
 class Notifier:
-    """What one server tells."""
+    """Send the notifications of one server."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Notifier:
         if items and await self._turn.acquire():
             await self._outbox.put(rows, items)
             await self._forget_erased({row.session for row in rows})
-        # What a webhook was told that cannot be read is not sent, and not given up.
+        # An unreadable delivery is not sent, and not given up.
         waiting = [
             row for row in await self._outbox.waiting() if (WEBHOOKS, row.webhook) not in self._outbox.unreadable
         ]
@@ -107,7 +107,7 @@ class Notifier:
             self._log_once(f"'{key}' on the shelf '{shelf}' cannot be read. 'midcourse doctor' says what to do")
 
     async def _apart(self, telling: Awaitable[None]) -> None:
-        """What cannot be read keeps nothing else from being told."""
+        """Log an unreadable record, so that it does not stop the others."""
         try:
             await telling
         except Damaged as error:
@@ -116,10 +116,10 @@ class Notifier:
     def _log_once(self, words: str) -> None:
         if words not in self._said:
             self._said.add(words)
-            log.warning("left out of what people are told: %s", words)
+            log.warning("left out of the notifications: %s", words)
 
     async def _forget_erased(self, sessions: Iterable[str]) -> None:
-        """Whatever was erased between the look at it and what was written of it: nothing of that stays."""
+        """Drop what was written about sessions that were erased during the round."""
         for name in filter(None, sessions):
             with contextlib.suppress(SessionNotFound, Damaged):
                 if (await self._store.head(SessionId(name))).head.erased_at is not None:
@@ -178,7 +178,7 @@ class Notifier:
                 facts = _closed_facts(head, ask)
                 rows += self._rows("ask.closed", tenant_of(session), (session, ask), facts, webhooks, session=session)
 
-    # ---- what nobody waits for
+    # ---- the less urgent
 
     async def _notify_rare(
         self, webhooks: Sequence[Webhook], items: dict[str, bytes | None], rows: list[Delivery]
@@ -205,7 +205,7 @@ class Notifier:
         items: dict[str, bytes | None],
         rows: list[Delivery],
     ) -> None:
-        """Each batch that is complete. The windows of one person follow each other, and the last told one ends them."""
+        """Notify people of each complete batch. A person's windows follow each other; the last sent one ends them."""
         now = self._clock.now()
         of_tenants: dict[str, list[Alarm]] = {}
         gather, of_policies = float(STANDARD.restraint.batch), await intervention_times(self._store, alarms)
@@ -288,7 +288,7 @@ class Notifier:
             await self._outbox.prune(now)
 
     async def end(self) -> None:
-        """Let the turn go, so that another server goes on. What was not sent is still in the outbox."""
+        """Release the lease, so that another server continues. What was not sent is still in the outbox."""
         await self.sender.end()
         with contextlib.suppress(MidcourseError):
             await self._turn.end()
@@ -301,10 +301,10 @@ async def run_notifier(teller: Notifier) -> None:
         try:
             await teller.run_once()
         except MidcourseError as error:
-            log.warning("people could not be told what they are asked; it is tried again: %s", error)
+            log.warning("people could not be notified; it is tried again: %s", error)
             pause = AGAIN
         except Exception:
-            log.exception("people could not be told what they are asked; it is tried again: unexpected")
+            log.exception("people could not be notified; it is tried again: unexpected")
             pause = AGAIN
         await asyncio.sleep(pause)
 

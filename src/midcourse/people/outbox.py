@@ -1,12 +1,12 @@
-"""What programs are told over webhooks: who wants to know, and an outbox of what they are told. No network here.
+"""The webhooks of programs, and an outbox of their deliveries. No network here.
 
-Registrations lie on the shelf ``webhooks``, each with the secret that signs what it is sent: a signature needs the
-secret itself, so a hash of it would not do. Whoever can read the store's file (which only its owner may) can read it;
-no answer, log line or audit entry ever holds it.
+Registrations are on the shelf ``webhooks``, each with the secret that signs its deliveries: a signature needs the
+secret itself, so a hash would not do. Only a reader of the store's file (which its owner alone may read) can see it; no
+answer, log line or audit entry ever holds it.
 
-The outbox is on the shelf ``telling``, beside what people were told, so that a fact and what is sent of it are written
-in one transaction. Whoever sends something claims it first, for a while: of several servers one does. What cannot be
-read is left where it lies, and keeps nothing else from being sent; ``midcourse doctor`` names it.
+The outbox is on the shelf ``telling``, beside people's notifications, so that a fact and its deliveries are written in
+one transaction. A server claims a delivery for a while before it sends it: of several servers one does. Unreadable
+records stay where they are and do not stop the others; ``midcourse doctor`` names them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -64,7 +64,7 @@ class Outbox:
                 )
         if len(ours) >= MOST_WEBHOOKS:
             raise Refused(
-                f"There are {len(ours)} webhooks; at most {MOST_WEBHOOKS} are kept. Remove one that nobody needs.",
+                f"There are {len(ours)} webhooks; at most {MOST_WEBHOOKS} are kept. Remove one that is not needed.",
                 code="too_many_webhooks",
             )
         detail = f"{_where(webhook)} for {', '.join(webhook.kinds)}"
@@ -80,7 +80,7 @@ class Outbox:
         )
 
     async def webhook(self, name: str, tenant: str | None = None) -> Webhook:
-        """One of them.
+        """Return one webhook.
 
         Raises:
             InvalidInput: ``webhook_not_found``: there is none, or it is another tenant's.
@@ -124,7 +124,7 @@ class Outbox:
         entry = _entry("webhook.test", webhook, by, role, _where(webhook), row.made_at)
         await self._store.shelve(TELLING, {row.key: msgspec.json.encode(row)}, audit=(entry,))
 
-    # ---- what they are told
+    # ---- the deliveries
 
     async def put(self, rows: Iterable[Delivery], facts: Mapping[str, bytes | None] | None = None) -> int:
         """Put into the outbox what is not there, nor was lately, with ``facts`` on the same shelf: one transaction.
@@ -149,7 +149,7 @@ class Outbox:
         return any([await self._store.shelf_keys(TELLING, first=place, last=place) for place in _places(row)])
 
     async def waiting(self) -> list[Delivery]:
-        """All that is to be sent, now or later, and can be read."""
+        """Return all readable deliveries to send, now or later."""
         return await self._rows(TELLING, DUE, DUE + _LAST, Delivery)
 
     async def claim(self, row: Delivery, until: float) -> Delivery | None:
@@ -204,7 +204,7 @@ class Outbox:
             await self._store.shelve(TELLING, items)
 
     async def _rows(self, shelf: str, first: str, last: str, kind: type[T]) -> list[T]:
-        """What can be read. A row that is not under its own key is none of ours: it could not be settled."""
+        """Return the readable rows. One that is not under its own key is none of ours: it could not be settled."""
         whole, damaged = await readable(self._store, shelf, first=first, last=last)
         found = [(key, _read(content, kind)) for key, content in whole]
         bad = {key for key, one in found if one is None or _key(one) != key}
@@ -213,7 +213,7 @@ class Outbox:
         return [one for key, one in found if one is not None and key not in bad]
 
     async def _content(self, shelf: str, key: str, wanted: Delivery | Webhook) -> bytes | None:
-        """What lies under a key, to the byte, if it says what it said when it was read."""
+        """Return the exact content under a key, if it has not changed since it was read."""
         whole, _ = await readable(self._store, shelf, first=key, last=key)
         return whole[0][1] if whole and _read(whole[0][1], type(wanted)) == wanted else None
 

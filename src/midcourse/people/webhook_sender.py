@@ -1,10 +1,10 @@
-"""Sends what is in the outbox: signed, within limits, again if need be. A slow receiver holds up nobody else.
+"""Send the outbox: signed, within limits, with retries. A slow receiver does not delay the others.
 
-Webhooks take turns, one that fails has one place, and a tenant holds no more places than it leaves free: whoever comes
-next finds some, whatever hangs. What a receiver says is obeyed: later (``Retry-After``), or never more (410).
+Webhooks take turns, one that fails has one place, and a tenant never holds more places than are left free: so there are
+places for the others while some hang. A receiver's wishes are obeyed: later (``Retry-After``), or never again (410).
 
-Redirects are not followed, and little is read of an answer. A tenant's webhook goes to public addresses alone, looked
-at with every try: a name may lead elsewhere tomorrow.
+Redirects are not followed, and little is read of an answer. A tenant's webhook may only go to public addresses, checked
+with every try: a name may lead elsewhere tomorrow.
 """
 
 import asyncio
@@ -46,11 +46,11 @@ PATIENCE: Final = 10.0
 LEASE: Final = 1.5 * PATIENCE
 """Seconds for which what is sent is this server's. If it dies meanwhile, another one sends it then."""
 RECEIVER: Final = "receiver"
-"""Who has a webhook told nothing more: its receiver has asked for it."""
+"""The one who stopped a webhook: its receiver asked for it."""
 AT_ONCE: Final = 4
-"""What one webhook is sent at once."""
+"""The most that one webhook is sent at the same time."""
 IN_ALL: Final = 200
-"""What is sent at once, to all of them."""
+"""The most that is sent at the same time, to all of them."""
 READ: Final = 1000
 """Bytes that are read of an answer."""
 LOOKED_UP: Final = 5.0
@@ -58,7 +58,7 @@ LOOKED_UP: Final = 5.0
 
 
 class Sender:
-    """What a server sends, each try in a task of its own."""
+    """Send for one server, each try in a task of its own."""
 
     def __init__(self, outbox: Outbox, clock: Clock) -> None:
         self._outbox = outbox
@@ -87,7 +87,7 @@ class Sender:
                 task.add_done_callback(lambda _, key=row.key: self._flying.pop(key, None))
 
     def _in_turn(self, rows: Sequence[Delivery], busy: Mapping[str, int]) -> list[Delivery]:
-        """What is due and has a place at its webhook: first what would be the only one there, then the second ones."""
+        """Return what is due and has a place at its webhook: first the only deliveries of one, then second ones."""
         now = self._clock.now()
         places = Counter(busy)
         found: list[tuple[int, bool, Delivery]] = []
@@ -113,7 +113,7 @@ class Sender:
                 return  # another server has it, or it was read before the last try was written down
             await settle(self._outbox, held, await self._outcome(held, webhook), self._clock)
         except MidcourseError as error:
-            log.warning("what came of delivery %s could not be written down; it is sent again: %s", row.id, error)
+            log.warning("the outcome of delivery %s could not be stored; it is sent again: %s", row.id, error)
 
     async def _outcome(self, row: Delivery, webhook: Webhook | None) -> DeliveryOutcome:
         if row.body == ERASED:
@@ -129,7 +129,7 @@ class Sender:
             self._left_alone[webhook.id] = now + min(outcome.wait, LONGEST_WAIT)
         if outcome.is_gone and await self._outbox.note_gone(webhook, now, by=RECEIVER, now=now):
             log.warning(
-                "webhook %s is told nothing more: its receiver answered 410 (gone). When it is there again: "
+                "webhook %s gets nothing more: its receiver answered 410 (gone). When it is there again: "
                 "midcourse webhook test %s",
                 webhook.id,
                 webhook.id,
@@ -176,7 +176,7 @@ async def attempt(webhook: Webhook, row: Delivery, clock: Clock) -> DeliveryOutc
 
 
 def _redirect(answer: WebResponse) -> str:
-    """What is said of an answer that leads elsewhere. Of the address its host: the rest may hold a key."""
+    """Describe an answer that is a redirect. Only the host of the address: the rest may hold a key."""
     location = answer.headers.get("location", "")
     if answer.status not in (301, 302, 303, 307, 308) or not location:
         return ""
@@ -189,7 +189,7 @@ def _redirect(answer: WebResponse) -> str:
 
 
 def _asked_to_wait(answer: WebResponse, now: float) -> float:
-    """The seconds of a Retry-After, which are given as such or as a date; 0 if there is none that can be read."""
+    """Return the seconds of a Retry-After, given as such or as a date; 0 if there is none that can be read."""
     written = answer.headers.get("retry-after", "").strip()
     if answer.status not in (429, 503) or not written:
         return 0.0
@@ -205,14 +205,14 @@ def _asked_to_wait(answer: WebResponse, now: float) -> float:
 async def made_webhook(
     clock: Clock, *, url: str, kinds: Sequence[str], about: str, tenant: str | None, by: str, key: str = ""
 ) -> Webhook:
-    """A new webhook with a secret of its own. ``key``: what a retry has in common with the first try.
+    """Make a new webhook with a secret of its own. ``key``: shared by the retries of one request.
 
     Raises:
         InvalidInput: there is no such kind, or the address cannot be used.
     """
     wanted = check_kinds(kinds)
     if len(about) > ABOUT_LIMIT:
-        raise InvalidInput(f"'about' has {len(about)} characters; at most {ABOUT_LIMIT} are taken.", field="about")
+        raise InvalidInput(f"'about' has {len(about)} characters; at most {ABOUT_LIMIT} are allowed.", field="about")
     await _check_url(url, allow_private=tenant is None)
     name = f"wh_{key or clock.fresh_id()}"
     return Webhook(
@@ -239,7 +239,7 @@ async def try_out(
     for earlier in await outbox.deliveries(webhook.id) if key else ():
         if earlier.id == made.id:
             return earlier
-    # Whoever sends what is in the outbox leaves it alone meanwhile.
+    # The sender of the outbox does not touch it meanwhile.
     row = replace(made, next_at=now + LEASE)
     await outbox.put_test(row, webhook, by=by, role=role)
     outcome = await attempt(webhook, row, clock)

@@ -10,7 +10,7 @@ import secrets
 from typing import Final
 
 PREFIX: Final = "whsec_"
-"""What every secret begins with: people and scanners know it when they see it."""
+"""The prefix of every secret, by which people and scanners recognise it."""
 
 
 def new_key() -> bytes:
@@ -19,12 +19,12 @@ def new_key() -> bytes:
 
 
 def encode_secret(key: bytes) -> str:
-    """A secret as receivers are given it."""
+    """Return a secret in the receivers' form."""
     return PREFIX + base64.b64encode(key).decode()
 
 
 def signed(secret: str, delivery: str, at: int, body: bytes) -> dict[str, str]:
-    """The headers that prove where a delivery comes from, and when it was sent."""
+    """Return the headers that prove where a delivery comes from, and when it was sent."""
     key = base64.b64decode(secret.removeprefix(PREFIX))
     digest = hmac.digest(key, b"%s.%d.%s" % (delivery.encode(), at, body), hashlib.sha256)
     return {

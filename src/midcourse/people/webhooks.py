@@ -1,7 +1,7 @@
-"""Webhooks: who wants to be told of what, what they are told, and when it is sent again. Pure.
+"""Webhooks: their subscriptions, their deliveries, and the times of retries. Pure.
 
-A delivery's id is made of what it tells to whom: however often a server dies and begins again, the same thing has the
-same id.
+A delivery's id is made of its content and its receiver: if a server dies and begins again, the same thing has the same
+id.
 """
 
 import hashlib
@@ -42,9 +42,9 @@ DONE: Final = "done/"
 
 
 class Webhook(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """Who wants to be told of what. ``tenant`` None: the host's own, told of all tenants.
+    """A subscription of a program. ``tenant`` None: the host's own, notified of all tenants.
 
-    ``gone_at``: when its receiver said that it is gone (410). It is told nothing since, until a trial arrives.
+    ``gone_at``: when its receiver answered that it is gone (410). It gets nothing since, until a trial arrives.
     """
 
     id: str
@@ -61,7 +61,7 @@ class Webhook(msgspec.Struct, gc=False, frozen=True, kw_only=True):
         return f"<Webhook {self.id} for {', '.join(self.kinds)}>"
 
     def wants(self, kind: str, tenant: str | None = None) -> bool:
-        """Whether it is told of this; ``tenant`` None: it was looked at before whether it concerns whose it is."""
+        """Return True if it is notified of this; ``tenant`` None: its tenant was checked before."""
         return (None in (self.tenant, tenant) or self.tenant == tenant) and (kind in self.kinds or ALL in self.kinds)
 
 
@@ -129,14 +129,14 @@ class DeliveryView(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 def delivery_view(row: Delivery) -> DeliveryView:
-    """A delivery as lists show it."""
+    """Return a delivery as lists show it."""
     shown: dict[str, Any] = {name: getattr(row, name) for name in DeliveryView.__struct_fields__}
     shown["next_at"] = row.next_at if row.state == "waiting" else None
     return DeliveryView(**shown)
 
 
 def webhook_view(webhook: Webhook, rows: Iterable[Delivery] = ()) -> WebhookView:
-    """A webhook as lists show it, with how it stands by what it was told lately."""
+    """Return a webhook as lists show it, with its state by its recent deliveries."""
     told = sorted(rows, key=lambda one: one.tried_at or 0.0)
     failing: float | None = None
     for row in told:
@@ -158,9 +158,9 @@ def webhook_view(webhook: Webhook, rows: Iterable[Delivery] = ()) -> WebhookView
 
 
 class DeliveryOutcome(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """What came of one try. ``wait``: seconds for which the receiver asked to be left alone.
+    """The result of one try. ``wait``: the seconds that the receiver asked to wait.
 
-    ``is_over``: nobody was asked, and nobody is to be.
+    ``is_over``: nothing was sent, and nothing will be.
     """
 
     status: int | None = None
@@ -172,22 +172,22 @@ class DeliveryOutcome(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
     @property
     def is_good(self) -> bool:
-        """Whether the receiver has it."""
+        """True if the receiver has it."""
         return self.status is not None and 200 <= self.status < 300
 
     @property
     def is_final(self) -> bool:
-        """Whether trying again is of no use: it has it, or there is nobody who would take it."""
+        """True if a retry is useless: it has it, or the receiver is gone."""
         return self.is_good or self.is_gone or self.is_over
 
     @property
     def is_gone(self) -> bool:
-        """Whether the receiver says that nobody is there any more, for this or anything else."""
+        """True if the receiver reports that it is gone for good."""
         return self.status == 410
 
 
 def delivery_id(webhook: str, kind: str, *names: str) -> str:
-    """The id of what ``webhook`` is told: the same for the same thing, whoever makes it and how often."""
+    """Return the id of a delivery to ``webhook``: always the same for the same thing."""
     words = "\n".join((webhook, kind, *names)).encode()
     return f"msg_{hashlib.blake2b(words, digest_size=16).hexdigest()}"
 
@@ -195,7 +195,7 @@ def delivery_id(webhook: str, kind: str, *names: str) -> str:
 def delivery(
     webhook: Webhook, kind: str, names: Sequence[str], facts: Mapping[str, object], *, now: float, session: str = ""
 ) -> Delivery:
-    """What a webhook is told, as it goes into the outbox. Its body never changes, however often it is sent."""
+    """Return a delivery for the outbox. Its body never changes, however often it is sent."""
     body = {"type": kind, "version": VERSION, "at": now, "data": facts}
     return Delivery(
         id=delivery_id(webhook.id, kind, *names),
@@ -209,7 +209,7 @@ def delivery(
 
 
 def tried(row: Delivery, outcome: DeliveryOutcome, now: float, chance: float = 0.5) -> Delivery:
-    """The same after a try: delivered, given up, or waiting for the next one. ``chance`` spreads the waiting."""
+    """Return it after a try: delivered, given up, or waiting for the next one. ``chance`` spreads the waiting."""
     tries = row.tries + 1
     made = replace(
         row,
@@ -229,10 +229,10 @@ def tried(row: Delivery, outcome: DeliveryOutcome, now: float, chance: float = 0
 
 
 def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
-    """What a webhook wants to be told, each once.
+    """Check the kinds of a webhook, each once.
 
     Raises:
-        InvalidInput: nothing, or something that there is not.
+        InvalidInput: there are none, or an unknown one.
     """
     unknown = [kind for kind in kinds if kind not in (*KINDS, ALL)]
     if unknown or not kinds:

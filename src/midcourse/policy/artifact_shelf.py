@@ -1,8 +1,8 @@
-"""What agents made themselves, over all sessions: who made it, what it is, and when somebody should look at it.
+"""List the artifacts of agents over all sessions: who made them, what they are, and when a review is due.
 
-An artifact that nobody has documented comes up at once, and each one again some days after it was made or last looked
-at: what an agent leaves behind is easily taken for a part of the world. One shelf holds what sessions told (by session
-and position) and what people said of it (``reviewed/``, by session and name).
+An artifact without documentation is due at once, and each one again some days after it was made or last reviewed: an
+agent's leftovers are easily taken for a part of the world. One shelf holds the reports of sessions (by session and
+position) and the reviews of people (``reviewed/``, by session and name).
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ _NAMELESS: Final = ("", "none")
 
 
 def reported_artifact(session: Session, position: Position, at: float, report: ReportMade) -> ArtifactReported:
-    """What a report tells of something that was made."""
+    """Return the record of a reported artifact."""
     return ArtifactReported(
         name=report.artifact,
         session=session.id,
@@ -45,7 +45,7 @@ def reported_artifact(session: Session, position: Position, at: float, report: R
 
 
 def artifact_items(*tellings: ArtifactReported) -> dict[str, bytes]:
-    """As they lie on the shelf."""
+    """Return the items for the shelf."""
     return {f"{one.session}/{one.position:012d}": msgspec.json.encode(one) for one in tellings}
 
 
@@ -82,16 +82,16 @@ async def _rule(store: Store, policy: str) -> Artifacts:
 async def reviewed(
     store: Store, session: str, name: str, *, by: str, now: float, documentation: str = "", role: str = ""
 ) -> Artifact:
-    """Somebody has looked at it, and may say what it is: it comes up again later.
+    """Record a person's review, with documentation if given: the artifact is due again later.
 
     Raises:
-        InvalidInput: ``artifact_not_found``: no agent has told of such an artifact.
+        InvalidInput: ``artifact_not_found``: no agent has reported such an artifact.
     """
     await check_people_send(store, "review what it made")
     known = {one.name: one for one in await read_artifacts(store, session=session)}.get(name)
     if known is None:
         raise InvalidInput(
-            f"Session '{session}' has told of no artifact '{name[:200]}'. `midcourse artifact list` lists them.",
+            f"Session '{session}' has reported no artifact '{name[:200]}'. `midcourse artifact list` lists them.",
             code="artifact_not_found",
             field="name",
         )
@@ -105,7 +105,7 @@ async def reviewed(
 
 
 def due(artifacts: Iterable[Artifact], now: float) -> list[Alarm]:
-    """Those that somebody should look at by now, as people are told of them."""
+    """Return the artifacts that are due for review by now, as alarms."""
     return [
         Alarm(
             at=artifact.due_at,

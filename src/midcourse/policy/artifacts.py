@@ -1,4 +1,4 @@
-"""What an agent told it made, what people said of it since, and when somebody should look at it. Pure."""
+"""The artifacts that an agent reported, people's reviews of them, and when the next review is due. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -28,7 +28,7 @@ class ArtifactReported(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit
 
 
 class Reviewed(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """A person looked at it, and may have said what it is."""
+    """A person's review, perhaps with documentation."""
 
     name: str
     session: str
@@ -38,10 +38,10 @@ class Reviewed(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_default
 
 
 class Artifact(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """One thing an agent made, as it stands now.
+    """One artifact of an agent, as it is now.
 
-    ``position`` is the event that first told of it, ``documentation`` what it is (empty: nothing says so),
-    ``reviewed_at`` when somebody last looked, ``due_at`` when somebody should, in seconds since 1970.
+    ``position`` is the event that first reported it, ``documentation`` its description (may be empty), ``reviewed_at``
+    the time of the last review, ``due_at`` that of the next one, in seconds since 1970.
     """
 
     name: str
@@ -56,19 +56,18 @@ class Artifact(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     reviewed_by: str = ""
 
     def is_due(self, now: float) -> bool:
-        """Whether somebody should look at it by now."""
         return self.due_at <= now
 
     @property
     def sentence(self) -> str:
-        """Why it comes up."""
+        """Why it is due for review."""
         if not self.documentation and self.reviewed_at is None:
             return f"'{self.name}' was made by {self.agent}, and nothing says what it is."
         return f"'{self.name}', made by {self.agent}, is due for review."
 
 
 def by_due(artifacts: Iterable[Artifact], now: float, *, due: bool, limit: int) -> list[Artifact]:
-    """The most urgent first; ``due``: those alone that somebody should look at by now."""
+    """Return the most urgent first; ``due``: only those that are due for review by now."""
     found = [one for one in artifacts if not due or one.is_due(now)]
     return sorted(found, key=due_order)[:limit]
 
@@ -79,7 +78,7 @@ def due_order(artifact: Artifact) -> tuple[float, str, int]:
 
 
 def check_reviewed(name: object, documentation: object) -> tuple[str, str]:
-    """Which artifact, and what a person says it is.
+    """Return the name of an artifact and a person's documentation of it.
 
     Raises:
         InvalidInput: that is no name, or too much.
@@ -96,9 +95,9 @@ def check_reviewed(name: object, documentation: object) -> tuple[str, str]:
 def gathered(
     told: Iterable[ArtifactReported], reviews: Iterable[Reviewed], rules: Mapping[str, Artifacts]
 ) -> list[Artifact]:
-    """Each artifact once, oldest first; ``rules`` says for each policy when its own are due.
+    """Return each artifact once, oldest first; ``rules`` tells for each policy when its own are due.
 
-    Told of again by the same session, it stays the one that was made first, with the last word of what it is.
+    Reported again by the same session, it stays the first one, with the newest documentation.
     """
     seen = {(one.session, one.name): one for one in reviews}
     found: dict[tuple[str, str], list[ArtifactReported]] = {}

@@ -1,6 +1,6 @@
-"""What each parameter of a policy means, in a sentence: for editors, for written policies, for the reference.
+"""Describe each parameter of a policy in a sentence: for editors, for written policies, for the reference.
 
-The document's own docstrings, where it has them; what is said here is what a name alone does not say.
+These are the document's own docstrings, where it has them; the texts here add what a name alone does not tell.
 """
 
 import ast
@@ -14,7 +14,7 @@ from midcourse.policy.document import Policy
 from midcourse.policy.yaml_reader import fields_of, is_part
 
 _LEVELS: Final[Mapping[str, str]] = {
-    "warn": "People are told.",
+    "warn": "People are notified.",
     "explain": "The agent is asked to explain its plan.",
     "intervene": "The agent is asked to explain its plan, and paused if that has been asked before.",
     "stop": "It is stopped at once, and a review is asked for.",
@@ -23,10 +23,10 @@ _OF_PATHS: Final[Mapping[str, str]] = {
     "policy": "Its name: small letters, digits and hyphens.",
     "version": "Given by a save; 0 is a draft. In a file: the version it was made from, still the newest when saved.",
     "extends": "What it was made from: a profile, a preset or a saved policy, also one version of it (team@3).",
-    "about": "What it is for, in a sentence for whoever chooses one.",
+    "about": "Its purpose, in a sentence for the people who choose one.",
     "signals": "Every signal and its thresholds.",
     "signals.cost.per_action": "One request that costs so many dollars is a reason to step in.",
-    "signals.cost.milestones": "Dollars at which it is paused, and a person is asked whether it may go on.",
+    "signals.cost.milestones": "Dollars at which it is paused, and a person is asked whether it may continue.",
     "signals.errors.streak": "So many failures in a row stop it.",
     "signals.errors.at_least": "So many recent calls there must be before the share that failed counts.",
     "signals.scope_drift.domain": "What the agent works on: drift is calibrated for each domain.",
@@ -77,13 +77,13 @@ _OF_PATHS: Final[Mapping[str, str]] = {
     "agent_asks.credentials": "When credentials are missing.",
     "agent_asks.drift": "When drift is near its threshold.",
     "agent_asks.limits": "When a limit is near.",
-    "agent_asks.unknown_errors": "When an error is of a kind that nobody knows.",
+    "agent_asks.unknown_errors": "When an error is of an unknown kind.",
     "agent_asks.near": "From this share of a threshold on it is near.",
 }
 
 
 def meaning(path: str) -> str:
-    """What the parameter, or the part, at ``path`` means."""
+    """Return the description of the parameter, or the part, at ``path``."""
     parts = path.split(".")
     general = ".".join([parts[0], "*", *parts[2:]]) if parts[0] == "classes" and len(parts) > 2 else path
     return _OF_PATHS.get(general) or _documented(path) or _LEVELS.get(parts[-1], "")
@@ -103,7 +103,7 @@ def _documented(path: str) -> str:
 
 @cache
 def _docstrings() -> Mapping[str, str]:
-    """The text below each field of the document, by class and field. Empty where the source is not there to be read."""
+    """Return the text below each field of the document, by class and field. Empty without the source."""
     try:
         tree = ast.parse(inspect.getsource(document))
     except OSError:

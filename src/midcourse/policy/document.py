@@ -15,20 +15,20 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Amount = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0)]
 Automatic = Literal["never", "watched", "yes"]
-"""Whether a policy may interrupt a class: never (it tells people at most); only by stops and milestones; by all it has.
+"""If a policy may interrupt a class: never (it notifies people at most); only by stops and milestones; by all it has.
 
-A run that is only taken for a class that is never interrupted is stopped all the same.
+A run that only looks like a class that is never interrupted is stopped all the same.
 """
 Strategy = Literal["finish", "interrupt", "checkpoint", "incremental", "protect"]
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Part(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A part of a policy document: names nobody knows are refused."""
+    """A part of a policy document: unknown names are refused."""
 
 
 class DurationRule(Part):
-    """How long a turn works; paused and waiting time is not counted."""
+    """The working time of a turn; paused and waiting time is not counted."""
 
     warn: Span | None = Span(600)
     explain: Span | None = Span(1200)
@@ -110,14 +110,14 @@ class HypothesisRule(Part):
 
 
 class ScopeRule(Part):
-    """How far the work has spread: domains touched against those it began in, and actions in a new domain."""
+    """The spread of the work: domains touched compared with the first ones, and actions in a new domain."""
 
     expansion: Amount | None = 2.0
     new_domain: Count | None = 5
 
 
 class LoopRule(Part):
-    """The same call again with no progress reported. A call that differs in one argument counts ``1/alike``."""
+    """A repeated call with no progress reported. A call that differs in one argument counts ``1/alike``."""
 
     warn: Amount | None = 3.0
     intervene: Amount | None = 5.0
@@ -133,7 +133,7 @@ class RiskRule(Part):
     first_after: Span = Span(0)
     """Working time before the first alarm of a calibrated risk, whose rate of false stops counts from the start."""
     alone: bool = True
-    """Where the risk is calibrated, the thresholds it was made to replace only tell people. Stops and money stay."""
+    """With a calibrated risk, the thresholds that it replaces only notify people. Stops and money stay."""
 
 
 class Signals(Part):
@@ -157,25 +157,25 @@ class Signals(Part):
 
 
 class WorthRule(Part):
-    """What an interruption costs until it has been measured, and what a minute of somebody's time is worth."""
+    """The cost of an interruption until it has been measured, and the worth of a minute of a person's time."""
 
     per_request: Amount = 0.005
-    """Dollars of a request that is made again; the price of one where nobody knows it."""
+    """Dollars of a request that is made again; also of a request with an unknown price."""
     per_kilobyte: Amount = 0.0005
     recovery: Amount = 0.005
     quality: Share = 0.10
     """Share of the work of ``quality_for`` that is lost while the thread is picked up again."""
     quality_for: Span = Span(30)
     minute: Amount = 0.05
-    """Dollars that a minute of a run is worth to whoever waits for it."""
+    """Dollars that a minute of a run is worth to the person who waits for it."""
     attention: Span = Span(30)
-    """What an interruption takes of a person, until it has been measured."""
+    """The time that an interruption takes of a person, until it has been measured."""
     chance: Share = 0.5
-    """That a run is going wrong when a signal fires, where no risk says better."""
+    """The chance that a run is going wrong when a signal fires, if no risk tells better."""
 
 
 class Restraint(Part):
-    """What keeps interventions few enough to be read. Hard stops and milestones go through all of it."""
+    """Limits that keep interventions few enough to be read. Hard stops and milestones are never held back."""
 
     first_after_actions: Count = 3
     first_after: Span = Span(120)
@@ -192,7 +192,7 @@ class Restraint(Part):
     quality: Share = 0.90
     """Below this quality no review tightens a threshold."""
     again: Share = 0.2
-    """A signal that was told of is told of again once it has gone back by this share of its threshold."""
+    """A signal notifies people again once it has gone back by this share of its threshold."""
     again_after: Count = 12
     """Actions in a row for which one that goes up and down must have been so far back; drift looks back on as many."""
     retries: Count = 3
@@ -202,7 +202,7 @@ class Restraint(Part):
 
 
 class ClassRule(Part):
-    """How a task class is handled, and what is aimed at."""
+    """The handling of a task class, and its targets."""
 
     automatic: Automatic = "yes"
     strategy: Strategy = "checkpoint"
@@ -253,13 +253,12 @@ class Classes(Part):
     )
 
     def of(self, task_class: TaskClass) -> ClassRule:
-        """The rule of a class."""
         rule: ClassRule = getattr(self, task_class)
         return rule
 
 
 class Targets(Part):
-    """What reports hold the measurements against."""
+    """The targets that reports compare the measurements with."""
 
     response_p50: Span = Span(0.1)
     response_p99: Span = Span(0.5)
@@ -267,11 +266,11 @@ class Targets(Part):
     satisfaction: Share = 0.80
     quality: Share = 0.90
     load: str = ""
-    """How much is expected, in words: ``10,000 a day``. The checklist names it."""
+    """The expected load, in plain words: ``10,000 a day``. The checklist names it."""
 
 
 class Environments(Part):
-    """Where calls that change something need an approval, and how long the audit log keeps what touched prod."""
+    """Where calls that change something need an approval, and how long the audit log keeps entries about prod."""
 
     require_tag: bool = False
     approve: tuple[str, ...] = ("prod",)
@@ -280,12 +279,12 @@ class Environments(Part):
 
 
 class Artifacts(Part):
-    """What the agent made itself: it must be documented, and comes up for review."""
+    """The agent's own artifacts: they must be documented, and are reviewed."""
 
     documented: bool = True
     review: Span = Span(7 * 86400)
     flag_use: bool = True
-    """Whether people are told when it goes on to use what it made itself."""
+    """If people are notified when the agent uses what it made itself."""
 
 
 class AgentAsks(Part):
@@ -313,9 +312,9 @@ class Policy(Part):
     extends: str = ""
     about: str = ""
     ask_plan: bool = True
-    """Whether an agent is asked to explain its plan before it is paused for the first time."""
+    """If an agent is asked to explain its plan before it is paused for the first time."""
     response_target: Span = Span(300)
-    """How soon somebody should answer."""
+    """The time in which a person should answer."""
     correction: Count = 200
     """Characters of a person's correction."""
     signals: Signals = Signals()

@@ -24,7 +24,7 @@ class Span(float):
 
 
 def parse_duration(written: object) -> Span:
-    """A span from ``15m``, or from a number of seconds.
+    """Read a span from ``15m``, or from a number of seconds.
 
     Raises:
         ValueError: it is neither.

@@ -38,9 +38,9 @@ class Rule(msgspec.Struct, gc=False, frozen=True):
 
 
 def rules_of(policy: Policy, risk_threshold: float | None = None, risk_warns: float | None = None) -> tuple[Rule, ...]:
-    """The thresholds of a policy as a list to go through.
+    """Return the thresholds of a policy as a list.
 
-    ``risk_threshold`` is what the risk was calibrated to for such runs; ``risk_warns`` what it is for runs in general.
+    ``risk_threshold`` is the calibrated risk for such runs; ``risk_warns`` that for runs in general.
     """
     signals = policy.signals
     risk = signals.risk
@@ -101,7 +101,7 @@ def _rule(
 
 
 def evaluate(policy: Policy, observed: Observed, now: float | None, *, rules: Sequence[Rule] | None = None) -> Decision:
-    """What to do now. Level ``none`` means nothing new; ``wanted`` then says what the signals would ask for."""
+    """Decide what to do now. Level ``none`` means nothing new; ``wanted`` is the level that the signals ask for."""
     found: list[tuple[Reason, Latch]] = []
     for rule in rules_of(policy, observed.risk_threshold, observed.risk_warns) if rules is None else rules:
         value = observed.values.get(rule.signal)
@@ -138,7 +138,7 @@ def evaluate(policy: Policy, observed: Observed, now: float | None, *, rules: Se
 
 
 def after(decision: Decision, observed: Observed, rules: Sequence[Rule]) -> dict[tuple[str, str], Latch]:
-    """What has been told and done once this decision has been carried out."""
+    """Return the notices and acts so far, once this decision has been carried out."""
     told = dict(observed.told)
     by_name = {rule.signal: rule for rule in rules}
     for reason in decision.reasons:
@@ -151,7 +151,7 @@ def after(decision: Decision, observed: Observed, rules: Sequence[Rule]) -> dict
         told[reason.signal, reason.stage] = Latch(max(latch.told, times), times if is_done else latch.done)
         warns = any(stage == "warn" and _is_past(rule, reason.value, mark) for stage, mark in rule.steps)
         if reason.stage != "warn" and warns:
-            told[reason.signal, "warn"] = Latch(1, 1)  # who was told of worse is not warned on the way back
+            told[reason.signal, "warn"] = Latch(1, 1)  # after a graver notice there is no warning on the way back
         if reason.stage == "stop" and is_done and rule.milestones:  # who saw the stop has seen what lies below it
             passed = _times(rule, "pause", reason.value, reason.threshold)
             told[reason.signal, "pause"] = Latch(passed, passed)
@@ -159,7 +159,7 @@ def after(decision: Decision, observed: Observed, rules: Sequence[Rule]) -> dict
 
 
 def behind(restraint: Restraint, rule: Rule, mark: float) -> float:
-    """What a signal's value must have gone back behind, to count anew for this threshold."""
+    """Return how far back a signal's value must go to count anew for this threshold."""
     kept = 1 - restraint.again
     if rule.below:
         return mark / kept if kept else inf
@@ -184,9 +184,9 @@ _DOES: Final[Mapping[str, frozenset[str]]] = {
 def armed(
     rules: Sequence[Rule], told: Mapping[tuple[str, str], Latch], *, tells_only: bool = False
 ) -> list[tuple[str, float, bool]]:
-    """For each signal the value from which on there may be something to decide: (signal, value, below).
+    """For each signal, return the value from which on there may be something to decide: (signal, value, below).
 
-    With ``tells_only`` nothing is ever done, so that what people have been told of is settled.
+    With ``tells_only`` nothing is ever done, so that a notice settles a threshold.
     """
     arms: list[tuple[str, float, bool]] = []
     for rule in rules:
@@ -205,7 +205,7 @@ def armed(
 
 
 def _crossed(policy: Policy, rule: Rule, value: float, observed: Observed) -> tuple[Reason, Latch] | None:
-    """The gravest stage that the value has reached and that has not had its effect yet."""
+    """Return the gravest stage that the value has reached and that has not had its effect yet."""
     for stage, mark in rule.steps:
         if _is_past(rule, value, mark):
             in_vain = observed.is_held and stage == "intervene" and rule.signal == "hypothesis"
@@ -239,7 +239,7 @@ class ThresholdState(msgspec.Struct, gc=False, frozen=True):
 
 
 def threshold_state(rule: Rule, value: float | None) -> ThresholdState:
-    """Where a value stands among the thresholds of its signal, whatever has been told or done about it."""
+    """Return the state of a value among the thresholds of its signal, before or after any notice or act."""
     marks = dict(rule.steps)
     ahead = [mark for mark in rule.milestones if value is None or value < mark]
     intervene = marks.get("intervene", min(ahead, default=None))
@@ -259,7 +259,7 @@ def _milestone(policy: Policy, rule: Rule, value: float, observed: Observed) -> 
         return None
     mark = passed[-1]
     sentence = f"It has cost {_shown(rule.signal, value)}, past the milestone of {_shown(rule.signal, mark)}."
-    # Told of an earlier one, people have not been told of this one.
+    # A notice about an earlier one is none about this one.
     return Reason(rule.signal, "pause", value, mark, sentence), latch if latch.told >= len(passed) else _NEVER
 
 
@@ -289,12 +289,12 @@ def _times(rule: Rule, stage: str, value: float, mark: float) -> int:
 
 
 def _repeats(rule: Rule, stage: str) -> bool:
-    """Whether twice the threshold is a second reason: for what adds up, where something is done about it."""
+    """Return True if twice the threshold is a second reason: for sums, where something is done about them."""
     return rule.signal not in _ONCE and not rule.below and stage not in ("warn", "explain")
 
 
 def _first_that_counts(policy: Policy, reasons: Sequence[Reason], observed: Observed) -> Reason | None:
-    """The gravest reason to interrupt: any, or with a calibrated risk only that, stops and money."""
+    """Return the gravest reason to interrupt: any, or with a calibrated risk only that, stops and money."""
     rule = policy.signals.risk
     if not (rule.enabled and rule.alone and "risk" in observed.values and observed.risk_threshold is not None):
         return reasons[0]
@@ -320,7 +320,7 @@ def _wanted(policy: Policy, stage: Stage, observed: Observed) -> Level:
 def _held(
     policy: Policy, wanted: Level, observed: Observed, first_after: float, *, is_wished: bool
 ) -> tuple[Level, tuple[str, ...], Worth | None]:
-    """What remains of a wish: the class first, then how early it is, then whether it is worth it."""
+    """Return what remains of a wanted level: limited by the class, then by how early it is, then by its worth."""
     if SEVERITY[wanted] <= SEVERITY["notify"]:
         return wanted, (), None
     rule = policy.classes.of(observed.task_class)
@@ -352,12 +352,12 @@ def _held(
 
 
 def may_stop(rule: ClassRule, *, is_declared: bool) -> bool:
-    """Whether hard stops and milestones interrupt a run of this class."""
+    """Return True if hard stops and milestones interrupt a run of this class."""
     return rule.automatic != "never" or not (is_declared or rule.strategy == "protect")
 
 
 def is_too_early(policy: Policy, observed: Observed) -> bool:
-    """Whether a run has not gone on for long enough to be judged."""
+    """Return True if a run has not worked for long enough to be judged."""
     return bool(_too_early(policy, observed, policy.restraint.first_after))
 
 
@@ -372,7 +372,7 @@ def _too_early(policy: Policy, observed: Observed, first_after: float) -> list[s
 
 
 def worth_of(policy: Policy, observed: Observed, level: Level) -> Worth | None:
-    """What an interruption now is expected to avoid and to cost; None where nothing that is used up is known."""
+    """Return what an interruption now would avoid and cost; None if no cost is known."""
     rule = policy.restraint.worth
     dollars, seconds = observed.dollars_per_request, observed.seconds_per_request
     if not dollars and seconds is None:
@@ -397,7 +397,7 @@ def worth_of(policy: Policy, observed: Observed, level: Level) -> Worth | None:
 
 
 def _rough(value: float) -> str:
-    """With two digits, and all of them before the point: nobody reads 1.1e+03."""
+    """Round to two digits, and keep all of them before the point: 1.1e+03 is hard to read."""
     return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
 
 
@@ -424,10 +424,10 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "resources": "It has touched {value} different resources; the limit is {mark}.",
     "token_rate": "It writes at {value} of its own average speed.",
     "calls_left": "{value} of the calls it is expected to need are left, and half of its budget is spent.",
-    "hypothesis": "Its hypothesis has stood unchanged for {value}; the limit is {mark}.",
+    "hypothesis": "Its hypothesis has been unchanged for {value}; the limit is {mark}.",
     "hypothesis.missing": "It may not act without a hypothesis, and has stated none for {value}; the limit is {mark}.",
     "scope.expansion": "What it changes has spread to {value} times the domains it began in.",
-    "scope.new_domain": "It made {value} changes in domains that nobody has confirmed.",
+    "scope.new_domain": "It made {value} changes in unconfirmed domains.",
     "loops": "It goes round: {value} repeats with no progress reported; the limit is {mark}.",
     "api_calls": "It has made {value} requests; the limit is {mark}.",
     "compute_seconds": "Its calls took {value} seconds; the limit is {mark}.",
@@ -438,7 +438,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
 
 
 def _since(restraint: Restraint, rule: Rule, mark: float) -> str:
-    """Why people are told again of what they were told before."""
+    """Explain why people are notified again."""
     where = f"{'above' if rule.below else 'below'} {_shown(rule.signal, behind(restraint, rule, mark))}"
     actions = rests(restraint, rule.signal)
-    return f"Told of before; since then it was {where}{f' for {actions} actions' if actions > 1 else ''}."
+    return f"Notified before; since then it was {where}{f' for {actions} actions' if actions > 1 else ''}."

@@ -24,11 +24,11 @@ T = TypeVar("T")
 INTERVENTIONS: Final = "interventions"
 LABELS: Final = "labels"
 MOST: Final = 20_000
-"""Interventions that are looked at for what people said of them: the newest."""
+"""The number of interventions whose labels are read: the newest."""
 
 
 class LabelRecord(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """What somebody says of an intervention, a pause or a redirect."""
+    """A person's label of an intervention, a pause or a redirect."""
 
     at: float
     session: str
@@ -40,7 +40,7 @@ class LabelRecord(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defa
 
 
 def alarm_of(session: Session, at: float, made: InterventionMade) -> Alarm:
-    """An intervention as lists over many sessions have it."""
+    """Return an intervention in the form of lists over many sessions."""
     decision = made.decision
     signals = tuple(reason.signal for reason in decision.reasons)
     return Alarm(
@@ -70,7 +70,7 @@ def alarm_key(alarm: Alarm) -> str:
 
 
 def label_of(session: Session, at: float, said: InterventionLabelled) -> LabelRecord:
-    """A label as lists over many sessions have it."""
+    """Return a label in the form of lists over many sessions."""
     return LabelRecord(
         at=at,
         session=session.id,
@@ -83,7 +83,7 @@ def label_of(session: Session, at: float, said: InterventionLabelled) -> LabelRe
 
 
 def label_items(label: LabelRecord) -> dict[str, bytes]:
-    """As it lies on the shelf, in place of an earlier one."""
+    """Return the item for the shelf, in place of an earlier one."""
     return {f"{label.session}/{label.about}": msgspec.json.encode(label)}
 
 
@@ -105,13 +105,13 @@ async def read_alarms(
 
 
 async def intervention_times(store: Store, alarms: Iterable[Alarm]) -> dict[str, float]:
-    """For each policy that told people something, how long it wants such alarms to be gathered.
+    """Return for each policy that notified people how long it gathers such alarms.
 
-    A version never changes, so that a batch is the same whenever somebody looks.
+    A version never changes, so that a batch is always the same.
     """
     found: dict[str, float] = {}
     for by in {one.by for one in alarms if one.level == "notify" and one.by.startswith(BY_POLICY)}:
-        with contextlib.suppress(InvalidInput, Damaged):  # nobody knows any more what it said
+        with contextlib.suppress(InvalidInput, Damaged):  # its text is gone
             found[by] = float((await load_policy(store, by.removeprefix(BY_POLICY))).restraint.batch)
     return found
 
@@ -133,12 +133,12 @@ def _tenant_in(key: str) -> str:
 
 
 async def count_alarms(store: Store, *, since: float) -> int:
-    """How many interventions there were since a time."""
+    """Return how many interventions there were since a time."""
     return len(await store.shelf_keys(INTERVENTIONS, first=_key(since)))
 
 
 async def read_labels(store: Store) -> list[LabelRecord]:
-    """The last word about each intervention that anybody has said something of."""
+    """Return the newest label of each intervention that has one."""
     whole, _ = await readable(store, LABELS)
     return [label for _, content in whole if (label := _decoded(content, LabelRecord)) is not None]
 
@@ -146,7 +146,7 @@ async def read_labels(store: Store) -> list[LabelRecord]:
 def judged_by_agent(
     alarms: Iterable[Alarm], labels: Sequence[LabelRecord]
 ) -> dict[tuple[str, str], list[JudgedIntervention]]:
-    """For each tenant's agent, what people called right or wrong, of what the false-positive rate counts."""
+    """Return, for each tenant's agent, the labelled interventions that the false-positive rate counts."""
     made = {(one.session, one.intervention): one for one in alarms if one.is_judged}
     found: dict[tuple[str, str], list[JudgedIntervention]] = {}
     for label in labels:

@@ -1,4 +1,4 @@
-"""What is known of a run at one moment: everything a decision may depend on."""
+"""Everything a decision may depend on: what is known of a run at one moment."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -23,7 +23,7 @@ SIGNALS: Final[Mapping[str, str]] = {
     "calls_left": "share of the estimated calls that is left, once half of the budget is spent",
     "hypothesis": "seconds since the hypothesis was stated or changed",
     "scope.expansion": "domains changed, as a multiple of those it began in",
-    "scope.new_domain": "changes in domains that nobody has confirmed",
+    "scope.new_domain": "changes in unconfirmed domains",
     "loops": "the same call again, with no progress reported",
     "api_calls": "requests to models and tools",
     "compute_seconds": "seconds that calls took",
@@ -35,14 +35,14 @@ SIGNALS: Final[Mapping[str, str]] = {
 
 
 class Latch(msgspec.Struct, gc=False, frozen=True):
-    """How often a signal has led to a stage: ``told`` people, ``done`` something."""
+    """The effects of a signal's stage so far: ``told`` people, ``done`` something."""
 
     told: int = 0
     done: int = 0
 
 
 class Observed(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """One look at a run. ``values`` are the signals that were measured, ``unseen`` why the others were not.
+    """One observation of a run. ``values`` are the signals that were measured, ``unseen`` why the others were not.
 
     ``told`` is what has been decided before in this turn. ``words`` adds to a signal's sentence what its number hides.
     """
@@ -58,14 +58,14 @@ class Observed(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     words: Mapping[str, str] = {}
     told: Mapping[tuple[str, str], Latch] = {}
     went_back: AbstractSet[tuple[str, str]] = frozenset()
-    """What was told of in this turn, and has clearly gone back since: it counts anew."""
+    """The signals that notified people in this turn and have clearly gone back since: they count anew."""
     plan_asked_at: int | None = None
     occasions: int = 0
-    """How often a policy has interrupted this session; to be paused after explaining its plan is no other occasion."""
+    """The interruptions of this session by policies; a pause after it explained its plan is no other one."""
     is_held: bool = False
-    """Whether it may not act before it has stated its hypothesis, and was asked for that."""
+    """True if it may not act before it has stated its hypothesis, and was asked for that."""
     is_explaining: bool = False
-    """Whether it was asked for its plan, and has not been paused since."""
+    """True if it was asked for its plan, and has not been paused since."""
     share_left: float | None = None
     calls_left: float | None = None
     dollars_per_request: float | None = None
@@ -73,4 +73,4 @@ class Observed(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     kilobytes: float = 0.0
     risk_threshold: float | None = None
     risk_warns: float | None = None
-    """What the risk was calibrated to: for runs like this one, or only for runs in general."""
+    """The calibrated threshold of the risk: for runs like this one, or only for runs in general."""

@@ -1,4 +1,4 @@
-"""How often a session is written down: the size of its segments, and how far its snapshots may lie apart. Pure."""
+"""The detail of a session's journal: the size of its segments, and the distance of its snapshots. Pure."""
 
 from typing import Final
 
@@ -23,9 +23,9 @@ class Pace(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 def pace_of(rule: ClassRule | None, segment_tokens: int | None = None) -> Pace:
-    """The pace of a session whose policy has this rule for its class. None: nobody watches it.
+    """Return the pace of a session whose policy has this rule for its class; None: without a policy.
 
-    ``segment_tokens`` is what the program itself has set, if it has: a policy makes that finer, and never coarser.
+    ``segment_tokens`` is the program's own setting, if any: a policy makes that finer, and never coarser.
     """
     if rule is None:
         return Pace(segment=segment_tokens or SEGMENT_TOKENS)

@@ -1,4 +1,4 @@
-"""A price list from YAML: what models cost that nobody else knows, by the names with which they answer.
+"""Read a price list from YAML, for models whose price is not known, by the names with which they answer.
 
 A model is given a price for a million tokens (``{input: 0.4, output: 1.6}``), or 0 if it costs nothing.
 """
@@ -14,32 +14,32 @@ from midcourse.policy.validation import shown
 from midcourse.policy.yaml_positions import Mistake, PolicyPage, read_page, refusal
 from midcourse.policy.yaml_reader import read_text
 
-_AFTER: Final = "No price was taken."
+_AFTER: Final = "No price was read."
 _PARTS: Final = tuple(Price.__struct_fields__)
 _ANY: Final = f"dollars for a million tokens, from 0 to {DEAREST:,.0f}"
 
 
 def read_prices(path: str | Path) -> dict[str, Price]:
-    """The prices in a file.
+    """Return the prices in a file.
 
     Raises:
-        InvalidInput: it cannot be read, or has mistakes; each is told with its line.
+        InvalidInput: it cannot be read, or has mistakes; each is reported with its line.
     """
     return load_prices(read_text(path, what="price list", after=_AFTER), source=str(path))
 
 
 def load_prices(text: str, *, source: str = "") -> dict[str, Price]:
-    """The prices that YAML text declares. ``source`` is what errors call the text.
+    """Return the prices that YAML text declares. ``source`` is the text's name in errors.
 
     Raises:
-        InvalidInput: it has mistakes; each is told with its line.
+        InvalidInput: it has mistakes; each is reported with its line.
     """
     page = read_page(text, source, after=_AFTER)
     if not isinstance(page.content, Mapping):
         wanted = (
             f"the name of each model with its price: my-model: {{input: 0.4, output: 1.6}}, {_ANY}; 0 if it is free"
         )
-        found = "nothing stands here" if page.content is None else f"this is {shown(page.content)}"
+        found = "nothing is here" if page.content is None else f"this is {shown(page.content)}"
         raise refusal([Mistake(1, "prices", f"{found}. Write {wanted}.")], source, after=_AFTER)
     models = cast("Mapping[str, object]", page.content)
     mistakes = list(_mistakes(models, page))

@@ -1,7 +1,7 @@
 """Limits over many sessions: how often a person may be interrupted, and signals that were wrong too often. Pure.
 
-What is held back here is not lost: people are told of it with the next batch. Only what a person has to answer counts
-for the person: an agent that explains its plan costs nobody's attention.
+An intervention that is held back here is not lost: people are notified with the next batch. A person's limit counts
+only what the person has to answer: an agent that explains its plan costs no attention.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ HOUR = 3600.0
 
 
 class InterventionLedger(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """What counts for a decision beside the run itself.
+    """The inputs of a decision beside the run itself.
 
     ``last_hour``: how often this person was interrupted, by any policy, and ``of_this_run``: how often by this run.
     ``wrong``: for each signal, of how many labelled interventions of this agent how many were wrong; of those that
@@ -35,7 +35,7 @@ NOTHING_SO_FAR = InterventionLedger()
 
 
 def restrain(policy: Policy, decision: Decision, ledger: InterventionLedger) -> Decision:
-    """The same decision, or one that only tells people. A stop goes through, and so does what they wished for."""
+    """Return the same decision, or one that only notifies people. Stops, and what people asked for, are kept."""
     if decision.level == "stop" or decision.is_wish or SEVERITY[decision.level] <= SEVERITY["notify"]:
         return decision
     held: list[str] = []
@@ -53,12 +53,12 @@ def restrain(policy: Policy, decision: Decision, ledger: InterventionLedger) -> 
 
 
 def share_of_a_run(most: int) -> int:
-    """How many of a person's interventions an hour one run may use, so that it leaves some to the runs beside it."""
+    """Return how many of a person's interventions an hour one run may use, so that others get some."""
     return (most + 1) // 2
 
 
 def counted(heard: Iterable[tuple[str, str]], person: str, run: str, most: int) -> tuple[int, int]:
-    """How often a person was interrupted, no run counting for more than its share, and how often by ``run``.
+    """Count how often a person was interrupted, no run for more than its share, and how often by ``run``.
 
     ``heard`` are the person and the run of each interruption.
     """
@@ -67,7 +67,7 @@ def counted(heard: Iterable[tuple[str, str]], person: str, run: str, most: int) 
 
 
 class JudgedIntervention(NamedTuple):
-    """An intervention that somebody called right or wrong: when that was said, whose it was, and for which signals."""
+    """An intervention labelled right or wrong: the time of the label, whose run it was, and for which signals."""
 
     at: float
     by: str
@@ -78,10 +78,10 @@ class JudgedIntervention(NamedTuple):
 def wrong_lately(
     policy: Policy, judged: Iterable[JudgedIntervention], others: Mapping[str, Policy], now: float
 ) -> dict[str, tuple[int, int]]:
-    """For each signal, of how many labelled interventions how many were wrong, as far as that says anything of now.
+    """For each signal, count the labelled interventions and the wrong ones, as far as they still apply.
 
-    What was said too long ago does not, nor what was said of other thresholds: ``others`` are the policies that stepped
-    in, by who did. So mistrust ends, by itself or by a person who accepts or saves other thresholds.
+    Old labels do not, nor those of other thresholds: ``others`` are the policies that stepped in, by who did. So
+    mistrust ends, by itself or by a person who accepts or saves other thresholds.
     """
     own = _thresholds(policy)
     known = {by: _thresholds(other) for by, other in others.items()}
@@ -101,13 +101,13 @@ def _thresholds(policy: Policy) -> dict[str, Rule]:
 
 
 def is_mistrusted(policy: Policy, signal: str, ledger: InterventionLedger) -> bool:
-    """Whether a signal was wrong more often than the policy bears, of enough that people have labelled."""
+    """Return True if a signal was wrong more often than the policy allows, of enough labels."""
     wrong, labelled = ledger.wrong.get(signal, (0, 0))
     return labelled >= max(1, policy.restraint.labels) and wrong / labelled > policy.restraint.false_positives
 
 
 class Batch(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """Alarms that a person is told of at once, at ``ready_at``. What interrupts is a batch of its own, at once."""
+    """Alarms that reach a person together, at ``ready_at``. An interruption is a batch of its own, at once."""
 
     person: str
     since: float
@@ -116,9 +116,9 @@ class Batch(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 def batches(alarms: Iterable[Alarm], gather: float, of_policies: Mapping[str, float] = {}) -> list[Batch]:
-    """Alarms, given in the order of their time, as people are told of them: the first opens a window of ``gather``.
+    """Gather alarms, given in the order of their time, into batches: the first opens a window of ``gather``.
 
-    ``of_policies`` says otherwise, by who stepped in: nothing waits longer than its own policy wants it to.
+    ``of_policies`` overrides it, by who stepped in: nothing waits longer than its own policy allows.
     """
     made: list[Batch] = []
     windows: dict[str, Batch] = {}

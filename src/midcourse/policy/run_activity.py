@@ -1,7 +1,7 @@
-"""What monitors are told of a run: the same words for a live journal, a recording and another tool's trace.
+"""The acts of a run, as monitors read them: the same for a live journal, a recording and another tool's trace.
 
-Whoever can say a run in these can have it watched, backtested and learned from. ``at`` is in seconds, on any clock that
-goes forward; None where the record has none. What nobody measured is None, and never 0.
+A run in this form can be watched, backtested and learned from. ``at`` is in seconds, on any clock that goes forward;
+None where the record has none. What was not measured is None, and never 0.
 """
 
 from typing import Literal, dataclass_transform

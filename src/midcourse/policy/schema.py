@@ -28,7 +28,7 @@ REFERENCE: Final = POLICY_NAME.removesuffix("$") + r"(@[0-9]{1,6})?$"
 
 
 def schema() -> Schema:
-    """The schema. Everything but the name may be left out: it is then as the base has it."""
+    """Return the schema. Everything but the name may be left out: it then has the base's value."""
     made = _part(Policy, to_document(STANDARD), "")
     own = made["properties"]
     own["policy"].pop("default", None)
@@ -96,5 +96,5 @@ def _bounds(kind: inspect.IntType | inspect.FloatType) -> Schema:
 
 
 def schema_json() -> str:
-    """The schema as a file has it."""
+    """Return the schema as the text of a file."""
     return msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode() + "\n"

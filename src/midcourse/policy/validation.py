@@ -1,6 +1,6 @@
-"""Whether a policy can be meant, and how two policies differ. Pure.
+"""Check that a policy makes sense, and compare two policies. Pure.
 
-What cannot be meant: a value of the wrong kind, thresholds in the wrong order, thresholds that are always or never
+A contradiction is a value of the wrong kind, thresholds in the wrong order, thresholds that are always or never
 reached, targets that the rest of the document rules out.
 """
 
@@ -17,9 +17,9 @@ from midcourse.policy.document import CLASSES, TIMED, Part, Policy
 from midcourse.policy.durations import Span, parse_duration
 
 Setting: TypeAlias = "str | float | bool | tuple[str | float, ...] | None"
-"""What a parameter may be set to. A Span is a float."""
+"""The possible values of a parameter. A Span is a float."""
 IDENTITY: Final = ("policy", "version", "extends", "about")
-"""What says which policy it is, and nothing of what it does. Never inherited."""
+"""The parameters that identify a policy, and change nothing that it does. Never inherited."""
 _SHOWN: Final = 60
 _FEW: Final = 10
 
@@ -33,7 +33,7 @@ class Parameter(NamedTuple):
 
 
 class Contradiction(NamedTuple):
-    """What cannot be meant: the parameters it is about, the one to blame first, and what to change."""
+    """A contradiction: the parameters it is about, the one to blame first, and what to change."""
 
     fields: tuple[str, ...]
     sentence: str
@@ -49,12 +49,12 @@ class ParameterChange(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def is_taken_away(self) -> bool:
-        """Whether the second does not step in, or warn, by it at all any more."""
+        """True if the second policy does not step in, or warn, by it any more."""
         return self.tightens is False and (self.after is None or self.after == "never")
 
     @property
     def words(self) -> str:
-        """What it comes to: ``steps in earlier``, ``steps in later``, ``no longer steps in``; empty if neither."""
+        """The effect: ``steps in earlier``, ``steps in later``, ``no longer steps in``; empty if neither."""
         if self.is_taken_away:
             return "no longer warns" if self.path.endswith(".warn") else "no longer steps in"
         return {True: "steps in earlier", False: "steps in later", None: ""}[self.tightens]
@@ -64,7 +64,7 @@ class ParameterChange(msgspec.Struct, gc=False, frozen=True):
 
 
 def parameters(part: Part, under: str = "") -> Iterator[Parameter]:
-    """Every parameter of a document or a part of one, in its order."""
+    """Yield every parameter of a document or a part of one, in its order."""
     for field in msgspec.structs.fields(part):
         path = f"{under}{field.encode_name}"
         value = getattr(part, field.name)
@@ -75,7 +75,7 @@ def parameters(part: Part, under: str = "") -> Iterator[Parameter]:
 
 
 def shown(value: object) -> str:
-    """A setting as a policy's author writes it."""
+    """Return a setting as a policy's author writes it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
@@ -93,7 +93,7 @@ def shown(value: object) -> str:
 
 
 def format_duration(span: Span) -> str | float:
-    """A span in words that mean exactly it: ``15m``; else its seconds."""
+    """Return a span in the exact short form, ``15m``; else its seconds."""
     if not isfinite(span):
         return float(span)
     for text in (str(span), f"{float(span)!r}s", f"{float(span) * 1000!r}ms"):
@@ -109,10 +109,10 @@ def format_duration(span: Span) -> str | float:
 
 
 def read_setting(value: object, kind: object) -> Setting:
-    """``value``, as JSON or YAML has it, as what a parameter of that kind holds.
+    """Read ``value``, as JSON or YAML has it, as the setting of a parameter of that kind.
 
     Raises:
-        ValueError: it is none; the words say what it must be.
+        ValueError: it is none; the text tells what it must be.
     """
     try:
         made: Setting = msgspec.convert(value, kind, dec_hook=_hook)
@@ -132,7 +132,7 @@ def _is_sound(value: object) -> bool:
 
 
 def expected_kind(kind: object) -> str:
-    """What a parameter of that kind is, in words."""
+    """Describe a parameter of that kind."""
     return _words(inspect.type_info(kind))
 
 
@@ -170,10 +170,10 @@ def _words(kind: inspect.Type) -> str:
 
 
 def check_policy(policy: Policy) -> Policy:
-    """The same policy, if it can be meant.
+    """Return the same policy, if it has no contradiction.
 
     Raises:
-        InvalidInput: it cannot; the sentence names the numbers and what to change, ``field`` and ``fields`` where.
+        InvalidInput: it has one; the sentence names the numbers and what to change, ``field`` and ``fields`` where.
     """
     found = contradictions(policy)
     if found:
@@ -184,7 +184,7 @@ def check_policy(policy: Policy) -> Policy:
 
 
 def contradictions(policy: Policy) -> tuple[Contradiction, ...]:
-    """All that cannot be meant in ``policy``. Values of the wrong kind hide the rest."""
+    """Return all contradictions in ``policy``. Values of the wrong kind hide the rest."""
     settings: dict[str, Setting] = {}
     wrong: list[Contradiction] = []
     for path, value, kind in parameters(policy):
@@ -217,7 +217,7 @@ _ASCENDING: Final[Sequence[tuple[str, tuple[str, ...]]]] = (
     ("signals.risk", ("warn", "intervene")),
     ("targets", ("response_p50", "response_p99")),
 )
-"""What must not come before what: each threshold is reached no later than the next one."""
+"""The thresholds in their order: each is reached no later than the next one."""
 _BELOW_IS_WORSE: Final = frozenset({"signals.token_rate.intervene", "signals.token_rate.warn"})
 _ABOVE_ONE: Final = {
     "signals.cost.acceleration": "costs as much as the ones before it",
@@ -293,8 +293,8 @@ def _hypothesis(settings: Settings) -> Iterator[Contradiction]:
     if settings[required] and settings[path] is None:
         yield Contradiction(
             (path, required),
-            f"{required} is true, and {path} is missing: an agent that states none would be held for ever, and nobody "
-            f"asked. Write {path}: 15m, or let required be false.",
+            f"{required} is true, and {path} is missing: an agent that states none would be held for ever, without "
+            f"an ask. Write {path}: 15m, or let required be false.",
         )
 
 
@@ -336,7 +336,7 @@ def _restraint(settings: Settings) -> Iterator[Contradiction]:
 
 
 _AT_LEAST_ONE: Final = {
-    "correction": "nobody could say anything",
+    "correction": "no message would be allowed",
     "signals.errors.at_least": "there is no share of no calls",
 }
 
@@ -377,7 +377,7 @@ def _classes(settings: Settings) -> Iterator[Contradiction]:
 
 
 def _how_often(under: str, settings: Settings) -> Iterator[Contradiction]:
-    """What a strategy is carried out with: nobody can act on a number that is missing, or 0."""
+    """Check the numbers of a strategy: one that is missing, or 0, cannot be carried out."""
     strategy = settings[f"{under}.strategy"]
     keys = _NEEDS.get(str(strategy), ())
     if keys and not any(settings[f"{under}.{key}"] for key in keys):
@@ -426,7 +426,7 @@ def _pair(value: Setting) -> tuple[float, float]:
 
 
 def difference(old: Policy, new: Policy) -> tuple[ParameterChange, ...]:
-    """Every parameter that ``new`` sets differently, in the order of the document. Not what says which policy it is."""
+    """Return every parameter that ``new`` sets differently, in the order of the document, without the identity."""
     before = {one.path: one.value for one in parameters(old)}
     return tuple(
         ParameterChange(one.path, before[one.path], one.value, _tightens(one.path, before[one.path], one.value))
@@ -504,7 +504,7 @@ def _tightens(path: str, before: Setting, after: Setting) -> bool | None:
 
 
 def _rank(path: str, value: Setting, is_higher: bool) -> float:
-    """The lower, the earlier it steps in."""
+    """Return a rank: the lower, the earlier it steps in."""
     if value is None:
         return 0.0 if path in _NONE_IS_ZERO else float("inf")
     number = float(value) if isinstance(value, int | float) else 0.0

@@ -1,17 +1,17 @@
-"""Policies in a store: every version that was saved, by whom, when and why. Nothing is ever changed or taken away.
+"""The policies of a store: every saved version, by whom, when and why. Versions are never changed or removed.
 
-They lie on the store's shelf ``policies``, one item for each version. Built-in policies are version 1 and lie nowhere;
-who saves one under such a name makes version 2 of it.
+They are on the store's shelf ``policies``, one item for each version. Built-in policies are version 1 and are not
+stored; a save under such a name makes version 2 of it.
 
-What a save promises: two savers at once never get the same version, nor does one overwrite the other. Whoever comes
-second finds the version taken that it wanted, and looks again.
+Two concurrent saves never get the same version, nor does one overwrite the other. The slower one finds its version in
+use, and tries the next.
 
-``by``, ``why`` and ``at`` of each version lie with it, sealed by the store's checksums. The store's audit log says the
-same in its own order, written in the same transaction.
+``by``, ``why`` and ``at`` of each version are stored with it, sealed by the store's checksums. The store's audit log
+has the same in its own order, written in the same transaction.
 
-A tenant's own lie there under ``acme~name``, where only that tenant and the host see them. A name without a tenant
-and without a version means the tenant's own, if it has one, else the host's: so a tenant changes ``standard`` for its
-own sessions. With a version it is always the host's: what journals and bases say never comes to mean another one.
+A tenant's own are stored under ``acme~name``, where only that tenant and the host see them. A name without a tenant and
+without a version means the tenant's own, if it has one, else the host's: so a tenant changes ``standard`` for its own
+sessions. With a version it is always the host's: a reference in a journal or a base never comes to mean another one.
 """
 
 from collections.abc import Sequence
@@ -41,18 +41,18 @@ _LAST: Final = "\U0010ffff"
 
 
 class KeptPolicy(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """One version of a policy, and who saved it when and why. A built-in one was saved by nobody."""
+    """One version of a policy, and who saved it when and why. A built-in one has no author."""
 
     policy: Policy
     by: str = ""
     why: str = ""
     at: float | None = None
     command: str = ""
-    """The id of the wish that saved it, so that the same wish again saves nothing more."""
+    """The id of the command that saved it, so that a retry saves nothing more."""
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it comes with Midcourse."""
+        """True if it comes with Midcourse."""
         return self.at is None
 
 
@@ -70,7 +70,7 @@ class Summary(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 def summary_of(kept: KeptPolicy) -> Summary:
-    """What lists show of it."""
+    """Return the entry for lists."""
     policy = kept.policy
     return Summary(
         name=policy.name,
@@ -85,7 +85,7 @@ def summary_of(kept: KeptPolicy) -> Summary:
 
 
 class _Record(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """What lies on the shelf."""
+    """The stored form."""
 
     document: Any
     by: str
@@ -98,7 +98,7 @@ class _Record(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
 
 async def names(store: Store, *, tenant: str | None = None) -> tuple[str, ...]:
-    """The names of all policies that somebody of a tenant sees: the built-in ones, then those of the store.
+    """Return the names of all policies that a tenant's user sees: the built-in ones, then those of the store.
 
     None: the host, who sees all.
     """
@@ -113,7 +113,7 @@ def name_order(name: str) -> tuple[int, str]:
 
 
 async def resolved(store: Store, reference: str, *, tenant: str | None) -> str:
-    """What a reference means to somebody of a tenant: its own policy, or the host's. The host means what it says.
+    """Return the meaning of a reference for a tenant's user: its own policy, or the host's. The host's are literal.
 
     Raises:
         InvalidInput: ``policy_not_found``: it is another tenant's.
@@ -132,7 +132,7 @@ async def resolved(store: Store, reference: str, *, tenant: str | None) -> str:
 
 
 async def history(store: Store, name: str) -> tuple[KeptPolicy, ...]:
-    """Every version of a policy, the newest first; none if there is no such policy.
+    """Return every version of a policy, the newest first; none if there is no such policy.
 
     Raises:
         Damaged: one of them does not match its checksum, or cannot be read.
@@ -146,7 +146,7 @@ async def history(store: Store, name: str) -> tuple[KeptPolicy, ...]:
 
 
 async def find(store: Store, reference: str, *, tenant: str | None = None) -> KeptPolicy:
-    """The newest version of a policy (``team``), or one version of it (``team@3``), as a tenant means it.
+    """Return the newest version of a policy (``team``), or one version of it (``team@3``), as a tenant means it.
 
     Raises:
         InvalidInput: ``policy_not_found``.
@@ -170,7 +170,7 @@ async def find(store: Store, reference: str, *, tenant: str | None = None) -> Ke
 
 
 async def _one(store: Store, name: str, version: int | None) -> KeptPolicy | None:
-    """The same without reading the whole history, where that can be."""
+    """Return one version, without reading the whole history if possible."""
     if "@" in name:
         return None
     first, last = (f"{name}@", f"{name}@{_LAST}") if version is None else (_key(name, version),) * 2
@@ -179,20 +179,20 @@ async def _one(store: Store, name: str, version: int | None) -> KeptPolicy | Non
 
 
 async def load(store: Store, reference: str, *, tenant: str | None = None) -> Policy:
-    """The policy of ``find``."""
+    """Return the policy of ``find``."""
     return (await find(store, reference, tenant=tenant)).policy
 
 
 async def newest(store: Store, *, tenant: str | None = None) -> tuple[KeptPolicy, ...]:
-    """The newest version of every policy, in the order of ``names``."""
+    """Return the newest version of every policy, in the order of ``names``."""
     return tuple([(await history(store, name))[0] for name in await names(store, tenant=tenant)])
 
 
 async def load_text(store: Store, text: str, *, source: str = "", tenant: str | None = None) -> Policy:
-    """The policy that YAML text describes, over a built-in policy or one of the store, as a tenant means it.
+    """Return the policy that YAML text describes, over a built-in policy or a stored one, as a tenant means it.
 
     Raises:
-        InvalidInput: it has mistakes; each is told with its line.
+        InvalidInput: it has mistakes; each is reported with its line.
     """
     draft = Draft(text, source=source)
     if not draft.extends:
@@ -205,14 +205,14 @@ async def load_text(store: Store, text: str, *, source: str = "", tenant: str | 
 
 
 async def read(store: Store, reference: str) -> Policy:
-    """The policy of ``find``, or the one in a file: what ends with .yaml, .yml or .json, or has a / in it."""
+    """Return the policy of ``find``, or the one in a file: a reference with a / or ending with .yaml, .yml or .json."""
     if is_path(reference):
         return await load_text(store, read_text(reference), source=reference)
     return await load(store, reference)
 
 
 async def yaml_of(store: Store, policy: Policy, *, tenant: str | None = None) -> str:
-    """The policy as ``to_yaml`` writes it, over a base of the store."""
+    """Return the policy as ``to_yaml`` writes it, over a base of the store."""
     known = {policy.extends: await load(store, policy.extends, tenant=tenant)} if policy.extends else {}
     return to_yaml(policy, known)
 
@@ -232,14 +232,14 @@ async def save(
 ) -> KeptPolicy:
     """Keep ``policy`` as the next version of its name, and return it with that version.
 
-    ``expects`` is the version that must be the newest (0: none yet); None: whichever is. ``command`` is the id of this
-    wish: the same one again changes nothing, and returns what was saved then.
+    ``expects`` is the version that must be the newest (0: none yet); None: any. ``command`` is the id of this command:
+    a retry changes nothing, and returns what was saved then.
 
     Raises:
         InvalidInput: the policy cannot be meant, its base is not there, or ``by`` or ``why`` is missing or too long.
-        Refused: ``policy_unchanged``: the newest version says the same. ``precondition_failed``: another one than
+        Refused: ``policy_unchanged``: the newest version is the same. ``precondition_failed``: another one than
             expected is the newest. ``idempotency_key_reused``: ``command`` saved something else.
-        StoreUnavailable: ``policy_busy``: others save it all the time.
+        StoreUnavailable: ``policy_busy``: too many others save it at once.
     """
     await check_people_send(store, "save a policy")
     why = _checked_words(why, "why", WHY_LIMIT, "Say in a sentence why it is changed")
@@ -263,7 +263,7 @@ async def save(
 
 
 async def _put(store: Store, kept: KeptPolicy, now: float) -> bool:
-    """Write a version, unless somebody else has."""
+    """Write a version; return False if another save was quicker."""
     key = _key(kept.policy.name, kept.policy.version)
     record = _Record(document=to_document(kept.policy), by=kept.by, why=kept.why, at=now, command=kept.command)
     content = msgspec.json.encode(record)
@@ -292,7 +292,7 @@ def _check_newest(found: Sequence[KeptPolicy], wanted: Policy, expects: int | No
     if expects is not None and expects != version:
         now = f"version {version} is the newest" if version else "there is no version of it yet"
         raise Refused(
-            f"This was made for version {expects} of policy '{wanted.name}', and {now}. Nothing was saved: look at the "
+            f"This was made for version {expects} of policy '{wanted.name}', and {now}. Nothing was saved: check the "
             f"difference, then give version {version}.",
             code="precondition_failed",
             policy=wanted.name,
@@ -318,7 +318,7 @@ def _same(kept: KeptPolicy, wanted: Policy, why: str) -> KeptPolicy:
 
 
 async def _pinned(store: Store, extends: str, tenant: str | None) -> str:
-    """A base with its version: what a policy was made from does not change when that goes on."""
+    """Return a base with its version: a policy does not change when its base gets a new version."""
     return (await load(store, extends, tenant=tenant)).id if extends else ""
 
 

@@ -32,7 +32,7 @@ _WORDS: Final = {
 
 
 class Mistake(NamedTuple):
-    """What is wrong, and where. ``line`` 0: nowhere in particular."""
+    """A mistake and its place. ``line`` 0: nowhere in particular."""
 
     line: int
     field: str
@@ -47,14 +47,14 @@ class PolicyPage(NamedTuple):
     source: str = ""
 
     def line(self, place: Place) -> int:
-        """The line of a value, or of what is around it."""
+        """Return the line of a value, or of its parent."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 0)
 
 
 def refusal(mistakes: Iterable[Mistake], source: str = "", *, after: str = NOTHING_SAVED) -> InvalidInput:
-    """All mistakes as one error: a line each, the first ones first; ``after`` says what has become of the document."""
+    """Return all mistakes as one error, a line each, in order; ``after`` tells what became of the document."""
     found = sorted(mistakes)
     told = [_told(one, source) for one in found[:MISTAKES_TOLD]]
     more = [f"And {len(found) - MISTAKES_TOLD} more."] if len(found) > MISTAKES_TOLD else []
@@ -76,10 +76,10 @@ def _told(mistake: Mistake, source: str) -> str:
 
 
 def read_page(text: str, source: str = "", *, after: str = "Nothing was saved.") -> PolicyPage:
-    """The one document in ``text``. ``after`` ends the error, if it cannot be read.
+    """Return the one document in ``text``. ``after`` ends the error, if it cannot be read.
 
     Raises:
-        InvalidInput: it is no YAML, or has what no policy has; the sentence says on which line.
+        InvalidInput: it is no YAML, or has what no policy has; the sentence names the line.
     """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > SIZE_LIMIT:
@@ -131,7 +131,7 @@ class _Reading:
         self.mistakes: list[Mistake] = []
 
     def document(self) -> object:
-        """The value of the whole."""
+        """Return the value of the whole."""
         content: object = None
         documents = 0
         try:
@@ -165,7 +165,7 @@ class _Reading:
         self.lines.setdefault(place, event.start_mark.line + 1)
         if kind == "ScalarEvent":
             if not _is_text(event.value):
-                self._refuse(event, place, "half a character stands here, which nobody could write down. Take it out.")
+                self._refuse(event, place, "half a character is here, which cannot be written. Remove it.")
             return scalar(event.value) if event.implicit[0] and event.style is None else event.value
         return self._sequence(place) if kind == "SequenceStartEvent" else self._mapping(place)
 
@@ -184,7 +184,7 @@ class _Reading:
             below, line = (*place, name), event.start_mark.line + 1
             if name in values:
                 first = self.lines[below]
-                told = f"'{_short(name)}' stands here for the second time; the first is on line {first}. Keep one."
+                told = f"'{_short(name)}' is here for the second time; the first is on line {first}. Keep one."
                 self.mistakes.append(Mistake(line, path_text(below), told))
             else:
                 self.lines[below] = line
@@ -197,7 +197,7 @@ def _is_text(value: str) -> bool:
 
 
 def scalar(word: str) -> object:
-    """A word without quotes, as YAML 1.2 reads it."""
+    """Read a word without quotes as YAML 1.2 does."""
     if word in _WORDS:
         return _WORDS[word]
     if _INTEGER.fullmatch(word):
@@ -206,7 +206,7 @@ def scalar(word: str) -> object:
 
 
 def path_text(place: Place) -> str:
-    """A place as a path: ``signals.cost.warn``."""
+    """Return a place as a path: ``signals.cost.warn``."""
     return ".".join(_short(str(part)) for part in place)
 
 

@@ -20,7 +20,7 @@ from midcourse.policy.yaml_positions import NOTHING_SAVED, SIZE_LIMIT, Mistake, 
 
 DEFAULT_BASE: Final = STANDARD.name
 DRAFT: Final = 0
-"""The version of a policy that nobody has saved."""
+"""The version of a policy that has not been saved."""
 LONGEST_VERSION: Final = 6
 """Digits of a version."""
 SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -28,12 +28,12 @@ P = TypeVar("P", bound=Part)
 
 
 def load_policy(text: str, known: Mapping[str, Policy] = BUILT_IN, *, source: str = "") -> Policy:
-    """The policy that YAML text describes, over one of ``known``. ``source`` is what errors call the text.
+    """Return the policy that YAML text describes, over one of ``known``. ``source`` is the text's name in errors.
 
     Without a version of its own it is version 0: a draft.
 
     Raises:
-        InvalidInput: it has mistakes; each is told with its line.
+        InvalidInput: it has mistakes; each is reported with its line.
     """
     draft = Draft(text, source=source)
     base = look_up(draft.extends, known) if draft.extends else bare()
@@ -43,11 +43,7 @@ def load_policy(text: str, known: Mapping[str, Policy] = BUILT_IN, *, source: st
 
 
 def read_policy(name_or_path: str | Path, known: Mapping[str, Policy] = BUILT_IN) -> Policy:
-    """The policy of that name among ``known``, or the one in a file: what ends with .yaml, .yml or .json, or has a /.
-
-    Raises:
-        InvalidInput: there is none, it cannot be read, or it has mistakes.
-    """
+    """Return the policy of that name among ``known``, or the one in a file: with a /, .yaml, .yml or .json."""
     if is_path(name_or_path):
         return load_policy(read_text(name_or_path), known, source=str(name_or_path))
     found = look_up(str(name_or_path), known)
@@ -57,31 +53,31 @@ def read_policy(name_or_path: str | Path, known: Mapping[str, Policy] = BUILT_IN
 
 
 def look_up(reference: str, known: Mapping[str, Policy]) -> Policy | None:
-    """The policy among ``known`` that is meant by ``standard`` or ``standard@1``."""
+    """Return the policy among ``known`` for ``standard`` or ``standard@1``."""
     name, version = split(reference)
     found = known.get(reference) or known.get(name)
     return found if found is not None and version in (None, found.version) else None
 
 
 def split(reference: str) -> tuple[str, int | None]:
-    """``team@3`` as the name and the version; None: whichever is the newest."""
+    """Split ``team@3`` into the name and the version; None: the newest."""
     name, sign, version = reference.partition("@")
     is_number = version.isascii() and version.isdigit() and len(version) <= LONGEST_VERSION
     return (name, int(version)) if sign and is_number else (reference, None)
 
 
 def bare() -> Policy:
-    """What a policy is made from that extends nothing."""
+    """Return the policy from which one that extends nothing is made."""
     return Policy(name="nothing")
 
 
 def is_path(name_or_path: str | Path) -> bool:
-    """Whether that is a file's path, and not a policy's name."""
+    """Return True if that is a file's path, and not a policy's name."""
     return isinstance(name_or_path, Path) or name_or_path.endswith(SUFFIXES) or "/" in name_or_path
 
 
 def read_text(path: str | Path, *, what: str = "policy", after: str = NOTHING_SAVED) -> str:
-    """What stands in a file, if it may be ``what`` somebody looks for; ``after`` says what becomes of it if not.
+    """Return the text of a file, if it may be ``what`` is expected; ``after`` tells what follows if not.
 
     Raises:
         InvalidInput: it cannot be read, is no text, or is too large.
@@ -99,7 +95,7 @@ def read_text(path: str | Path, *, what: str = "policy", after: str = NOTHING_SA
 
 
 def decoded(content: bytes, source: str, *, what: str = "policy", after: str = NOTHING_SAVED) -> str:
-    """The text in what was read of a file.
+    """Decode the content of a file.
 
     Raises:
         InvalidInput: it is no text, or too large.
@@ -115,13 +111,13 @@ def decoded(content: bytes, source: str, *, what: str = "policy", after: str = N
 
 
 def not_found(name: str, known: Iterable[str]) -> InvalidInput:
-    """The error for a policy that there is not."""
+    """Return the error for an unknown policy."""
     hint = suggestion(name, [one for one in known if "@" not in one or "@" in name])
     return InvalidInput(f"There is no policy {shown(name)}. {hint}", code="policy_not_found", field="policy")
 
 
 class Draft:
-    """What a text says, before it is put over its base.
+    """The settings of a text, before they are put over a base.
 
     Raises:
         InvalidInput: it is no YAML, or no mapping.
@@ -150,7 +146,7 @@ class Draft:
             )
 
     def over(self, base: Policy) -> Policy:
-        """The policy: what the text says, and what ``base`` says of everything else.
+        """Return the policy: the text's settings, and those of ``base`` for everything else.
 
         Raises:
             InvalidInput: the text has mistakes, or contradicts itself or what it inherits.
@@ -166,7 +162,7 @@ class Draft:
         return policy
 
     def unknown_base(self, known: Iterable[str]) -> InvalidInput:
-        """The error for a base that there is not, with all other mistakes."""
+        """Return the error for an unknown base, with all other mistakes."""
         names = [one for one in known if one != self.name and ("@" not in one or "@" in self.extends)]
         if self.extends != self.name:
             hint = suggestion(self.extends, names)
@@ -208,18 +204,18 @@ class Draft:
 
 
 def is_part(kind: object) -> TypeGuard[type[Part]]:
-    """Whether a field is a part of the document, with fields of its own."""
+    """Return True if a field is a part of the document, with fields of its own."""
     return isinstance(kind, type) and issubclass(kind, Part)
 
 
 @cache
 def fields_of(kind: type[Part]) -> dict[str, msgspec.structs.FieldInfo]:
-    """The fields of a part by the names they are written with."""
+    """Return the fields of a part by their written names."""
     return {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
 
 def policy_of(settings: Mapping[str, Setting]) -> Policy:
-    """The policy with these parameters, by their paths. One that is missing is as its field has it."""
+    """Return the policy with these parameters, by their paths. A missing one has its field's default."""
     return _part_of(Policy, settings, "")
 
 
@@ -244,7 +240,7 @@ def _unknown(name: str, place: Place, fields: Iterable[str]) -> str:
     what = f"unknown {noun} {shown(name)}" if noun else f"unknown key {shown(name)} in {path_text(place)}"
     elsewhere = [path for path in _PATHS if path.rpartition(".")[2] == name]
     if elsewhere and not did_you_mean(name, fields):
-        return f"{what}. It stands under {elsewhere[0].rpartition('.')[0] or 'nothing, at the top'}."
+        return f"{what}. It belongs under {elsewhere[0].rpartition('.')[0] or 'nothing, at the top'}."
     return f"{what}. {suggestion(name, list(fields))}"
 
 
@@ -259,5 +255,5 @@ _PATHS: Final = tuple(_paths(Policy))
 
 
 def choices(kind: object) -> list[str]:
-    """The words that a parameter may be, if it is one of a few."""
+    """Return the possible words of a parameter, if it is one of a few."""
     return [str(one) for one in get_args(kind)] if get_origin(kind) is Literal else []

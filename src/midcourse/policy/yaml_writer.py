@@ -21,12 +21,12 @@ _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_@")
 
 
 def to_document(policy: Policy) -> dict[str, Any]:
-    """The whole document as JSON has it, with spans as people write them."""
+    """Return the whole document as JSON has it, with spans as people write them."""
     return msgspec.json.decode(msgspec.json.encode(policy, enc_hook=_spelled))
 
 
 def from_document(document: object) -> Policy:
-    """The policy in a document that ``to_document`` made.
+    """Return the policy in a document that ``to_document`` made.
 
     Raises:
         Damaged: it is none that this version of Midcourse can read.
@@ -40,7 +40,6 @@ def from_document(document: object) -> Policy:
 
 
 def setting_text(value: Setting) -> object:
-    """One setting as JSON has it."""
     return format_duration(value) if isinstance(value, Span) else list(value) if isinstance(value, tuple) else value
 
 
@@ -60,7 +59,7 @@ def _read(kind: type, value: object) -> object:
 
 
 def to_yaml(policy: Policy, known: Mapping[str, Policy] = BUILT_IN) -> str:
-    """The policy as YAML that reads back the same: its name, and what differs from its base, each with its meaning.
+    """Write the policy as YAML that reads back the same: its name, and its differences from its base, described.
 
     A policy that extends nothing is written whole.
 
@@ -110,7 +109,7 @@ def _shared(first: list[str], second: list[str]) -> int:
 
 
 def written(value: Setting) -> str:
-    """A setting as YAML, whichever version of YAML reads it."""
+    """Write a setting for any version of YAML."""
     if isinstance(value, Span):
         spelled = format_duration(value)
         return spelled if isinstance(spelled, str) else _number(spelled)
@@ -133,7 +132,7 @@ def _number(value: float) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """A word that no version of YAML takes for anything but a text."""
+    """Return True if every version of YAML reads it as text."""
     words = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
     return bool(text) and text[0].isalpha() and _PLAIN.issuperset(text) and text not in words
 

@@ -1,1 +1,1 @@
-"""What the runtime needs from the world, as protocols."""
+"""The runtime's needs from the world, as protocols."""

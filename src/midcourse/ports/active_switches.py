@@ -1,8 +1,8 @@
-"""The kill switches that stand, as the store has them.
+"""The kill switches in force, as the store has them.
 
-Two rules together leave no gap, whoever starts what where while a switch is thrown. Who throws one first makes the
-record durable, and then halts every session that is there. Who begins an agent first makes it durable that it runs, and
-then reads the records. Of the two, whichever came later sees the other.
+Two rules together leave no gap, for any agent that starts while a switch is thrown. The thrower first makes the record
+durable, and then halts every session that is there. A starting agent first makes it durable that it runs, and then
+reads the records. Of the two, the later one sees the other.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ class ActiveSwitches:
         self._reads: dict[asyncio.AbstractEventLoop, asyncio.Task[tuple[Switch, ...]]] = {}
 
     async def switches(self) -> tuple[Switch, ...]:
-        """Those that stand now. Who asks at the same time shares a read that had not begun by then.
+        """Return the switches in force. Concurrent callers share a read that had not begun by then.
 
         Raises:
-            Damaged: a record cannot be read: nobody knows what it covers.
+            Damaged: a record cannot be read: its scope is unknown.
             StoreError: the store cannot be read.
         """
         loop = asyncio.get_running_loop()
@@ -48,18 +48,18 @@ class ActiveSwitches:
         return await asyncio.shield(read)
 
     async def _read(self, loop: asyncio.AbstractEventLoop) -> tuple[Switch, ...]:
-        await asyncio.sleep(0)  # whoever is ready now shares it
+        await asyncio.sleep(0)  # tasks that are ready now share it
         del self._reads[loop]  # whoever comes from here on may have become durable after what is read
         # Nothing, behind what was written before somebody asked: that is durable when the answer comes.
         await self._store.shelve(SHELF, {})
         return tuple(await self.recent())
 
     async def switch_over(self, session: Session) -> Switch | None:
-        """One that stands over a session, if any does."""
+        """Return a switch in force over a session, if there is one."""
         return next((one for one in await self.switches() if covers(one.scope, session)), None)
 
     async def recent(self) -> Sequence[Switch]:
-        """Those that stand, as they were a moment ago: for whoever only shows them, or looks again soon."""
+        """Return the switches in force a moment ago: for display, or for callers that check again soon."""
         return [*await self._between(_STANDING), *(switch for switch, _ in self._failed_writes.values())]
 
     def hold_unwritten(self, switch: Switch, entry: AuditEntry) -> None:
@@ -83,13 +83,13 @@ class ActiveSwitches:
                 del self._failed_writes[switch.id]
 
     async def lifted(self) -> Sequence[Switch]:
-        """Those that stood once, the last one first. There are few: they are rare."""
+        """Return the lifted switches, the last one first. There are few: they are rare."""
         return sorted(await self._between(_LIFTED), key=lambda one: one.lifted_at or 0.0, reverse=True)
 
     async def find(self, switch_id: str, tenant: str | None = None) -> Switch:
-        """A switch that was thrown, standing or lifted, by its id or enough of its beginning.
+        """Find a switch, in force or lifted, by its id or enough of its beginning.
 
-        ``tenant``: one that concerns it. Others are not there, and make no beginning ambiguous.
+        ``tenant``: one that concerns it. Others are not visible, and make no beginning ambiguous.
 
         Raises:
             InvalidInput: there is none of that id.
@@ -130,25 +130,24 @@ class ActiveSwitches:
 
 
 def covers(scope: Scope, session: Session) -> bool:
-    """Whether a scope covers a session."""
     return scope.covers(session.id, session.agent, session.terms.labels)
 
 
 def must_halt(switch: Switch, session: Session) -> bool:
-    """Whether a session goes on that a switch stands over. What an operator cancelled since then is being undone."""
+    """Return True if a switch must halt a session. What an operator cancelled since then is being undone."""
     if session.status not in LIVE or session.status is Status.HALTED or not covers(switch.scope, session):
         return False
     return session.cancel is None or session.cancel.since < switch.at
 
 
 def halt_of(switch: Switch, session: "Head | Session") -> Halt:
-    """The command with which a switch halts a session."""
+    """Return the command with which a switch halts a session."""
     identity = halt_id(switch.id, session.position)
     return Halt(id=identity, by=switch.by, role="operate", reason=switch.reason, switch=switch.id)
 
 
 def switch_id(fresh: str) -> SwitchId:
-    """The id of a new switch: later ones come later in order."""
+    """Return the id of a new switch: later ones sort later."""
     return SwitchId(f"{PREFIX}{fresh}")
 
 

@@ -51,7 +51,7 @@ class Bus(Protocol):
 
     @property
     def address(self) -> str:
-        """Where this process hears notes."""
+        """The address at which this process receives notes."""
         ...
 
     def listen(self, hear: Callable[[Note], None]) -> None:

@@ -18,7 +18,7 @@ class Background(Protocol):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the coroutine has started and has not ended."""
+        """True if the coroutine has started and has not ended."""
         ...
 
     def start(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -35,7 +35,7 @@ class Background(Protocol):
 
 
 class Clock(Protocol):
-    """Where time, chance and ids come from, so that tests take no real time and a replay is exact."""
+    """The source of time, chance and ids, so that tests take no real time and a replay is exact."""
 
     def now(self) -> float:
         """Seconds since 1970. It may step in either direction: do not measure with it."""
@@ -66,9 +66,9 @@ class Clock(Protocol):
         ...
 
     def random(self) -> float:
-        """A number from 0 up to, and not including, 1."""
+        """Return a number from 0 up to, and not including, 1."""
         ...
 
     def fresh_id(self) -> str:
-        """A string no other call has ever returned: letters and digits."""
+        """Return a string no other call has ever returned: letters and digits."""
         ...

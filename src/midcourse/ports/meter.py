@@ -1,4 +1,4 @@
-"""Who hears how long things take: nobody, unless somebody measures."""
+"""A listener for measurements: by default nothing is measured."""
 
 from typing import Final, Literal, Protocol
 
@@ -9,7 +9,7 @@ from midcourse.core.session import Session
 
 StopVerb = Literal["pause", "cancel", "halt"]
 CheckpointKind = Literal["state", "snapshot"]
-"""What was saved: where a ``state`` agent starts from, or the fold of a journal, so that it need not be read whole."""
+"""The kinds of checkpoints: a ``state`` agent's starting point, or the fold of a journal, to avoid reading it whole."""
 
 
 class Meter(Protocol):
@@ -19,23 +19,23 @@ class Meter(Protocol):
     """
 
     def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
-        """An event was added to a journal; ``session`` is as it stands after it. Under the session's lock."""
+        """Note an event added to a journal; ``session`` is its state after it. Under the session's lock."""
         ...
 
     def stopping(self, session: Session, verb: StopVerb, by: Stopper, wished_at: float, at: float) -> None:
-        """A stop that was asked for at ``wished_at`` was decided at ``at``. Its events were recorded before."""
+        """Note that a stop asked for at ``wished_at`` was decided at ``at``. Its events were recorded before."""
         ...
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
-        """It is decided, durably, so long after it was wished: nothing new begins."""
+        """Note that a stop is decided, durably, so long after it was requested: nothing new begins."""
         ...
 
     def taking(self, session: Session, seconds: float) -> None:
-        """A session that was at work is taken over, and it took so long to read it. Its first event comes next."""
+        """Note that a working session was acquired, and how long it took to read it. Its first event comes next."""
         ...
 
     def left(self, session_id: SessionId) -> None:
-        """Nothing of the session is in this process any more."""
+        """Note that nothing of the session is in this process any more."""
         ...
 
     def committed(self, seconds: float) -> None:
@@ -43,11 +43,11 @@ class Meter(Protocol):
         ...
 
     def saved(self, kind: CheckpointKind, seconds: float, size: int) -> None:
-        """A checkpoint of so many bytes was made, durably."""
+        """Note that a checkpoint of so many bytes was made, durably."""
         ...
 
     def delivered(self, seconds: float) -> None:
-        """A piece of streamed text reached somebody who watches, so long after it was journaled."""
+        """Note that a piece of streamed text reached a watcher, so long after it was journaled."""
         ...
 
 
@@ -55,28 +55,28 @@ class Unmetered:
     """Hears everything, and keeps nothing."""
 
     def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def stopping(self, session: Session, verb: StopVerb, by: Stopper, wished_at: float, at: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def taking(self, session: Session, seconds: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def left(self, session_id: SessionId) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def committed(self, seconds: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def saved(self, kind: CheckpointKind, seconds: float, size: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def delivered(self, seconds: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 UNMETERED: Final[Meter] = Unmetered()
@@ -89,41 +89,33 @@ class Meters(Unmetered):
         self._meters = meters
 
     def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.recorded(session, epoch, record)
 
     def stopping(self, session: Session, verb: StopVerb, by: Stopper, wished_at: float, at: float) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.stopping(session, verb, by, wished_at, at)
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.stop_answered(verb, by, seconds)
 
     def taking(self, session: Session, seconds: float) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.taking(session, seconds)
 
     def left(self, session_id: SessionId) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.left(session_id)
 
     def committed(self, seconds: float) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.committed(seconds)
 
     def saved(self, kind: CheckpointKind, seconds: float, size: int) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.saved(kind, seconds, size)
 
     def delivered(self, seconds: float) -> None:
-        """Told on."""
         for meter in self._meters:
             meter.delivered(seconds)

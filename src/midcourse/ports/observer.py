@@ -1,4 +1,4 @@
-"""What a tool looked at, as something that can be looked at again: is the world still as it was?"""
+"""Observe what a tool read, in a way that can be repeated: is the world still as it was?"""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -13,9 +13,9 @@ class Observer(Protocol):
     """
 
     def resource(self, arguments: Mapping[str, Any]) -> str:
-        """The name of what is observed, the same for the same thing: ``file:/srv/a.txt``."""
+        """Return the name of the observed thing, the same for the same thing: ``file:/srv/a.txt``."""
         ...
 
     async def version(self, arguments: Mapping[str, Any]) -> str | None:
-        """The version it has now."""
+        """Return its present version."""
         ...

@@ -6,18 +6,18 @@ from midcourse.core.ids import SessionId
 
 
 class Projection(Protocol):
-    """Who shows sessions to others. It is told that a session has moved, and reads its journal at its own pace."""
+    """Show sessions to others. It is notified that a session has moved, and reads its journal at its own pace."""
 
     def moved(self, session_id: SessionId) -> None:
-        """The session's journal has durably grown, or this process took it. On any thread; returns at once."""
+        """Note that the session's journal has durably grown, or was acquired here. On any thread; returns at once."""
         ...
 
     def left(self, session_id: SessionId) -> None:
-        """Nothing of the session is in this process any more. On any thread; returns at once."""
+        """Note that nothing of the session is in this process any more. On any thread; returns at once."""
         ...
 
     def erased(self, session_id: SessionId) -> None:
-        """What was said in the session was erased: show it anew. On any thread; returns at once."""
+        """Note that the session's texts were erased: show it anew. On any thread; returns at once."""
         ...
 
     async def close(self) -> None:
@@ -26,11 +26,11 @@ class Projection(Protocol):
 
 
 class ViewBoard(Protocol):
-    """Where a view is put up: a text under a name. Everything is called on one event loop."""
+    """The place of a view: a text under a name. Everything is called on one event loop."""
 
     @property
     def name(self) -> str:
-        """How people call it, without secrets."""
+        """Its name for people, without secrets."""
         ...
 
     async def put(self, key: str, content: bytes, seconds: float | None) -> None:
@@ -42,5 +42,5 @@ class ViewBoard(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of its connections."""
+        """Close its connections."""
         ...

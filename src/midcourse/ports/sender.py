@@ -1,4 +1,4 @@
-"""Who sends from here: the agent whose code this is, or people and their programs.
+"""The sender of a command: the agent whose code this is, or people and their programs.
 
 An agent's code, its tools and what they start run in contexts and processes that are marked as the agent's. What is
 sent from there through Midcourse is sent as the agent, whatever name or token it is given.
@@ -44,7 +44,6 @@ async def sender(store: Store) -> SessionId | None:
 
 
 async def has_session(store: Store, session_id: SessionId) -> bool:
-    """Return whether the store has a session of that id."""
     try:
         await store.head(session_id)
     except (SessionNotFound, UnicodeEncodeError):  # no id that was ever given holds half a surrogate pair

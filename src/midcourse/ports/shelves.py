@@ -8,19 +8,19 @@ from midcourse.ports.store import Store
 
 
 def is_shelf_of(session_id: SessionId, shelf: str) -> bool:
-    """Whether a shelf is its alone: ``langgraph:<id>``, ``chat:<id>:shown``. By place: an id may be any word."""
+    """Return True if a shelf is its alone: ``langgraph:<id>``, ``chat:<id>:shown``. By place: an id may be any word."""
     return goes_with(session_id, shelf) or (shelf.startswith("chat:") and shelf.split(":")[1:-1] == [session_id])
 
 
 def goes_with(session_id: SessionId, shelf: str) -> bool:
-    """Whether a fork of a session has such a shelf, too: what a framework keeps, and not what people were shown."""
+    """Return True if a fork of a session gets such a shelf, too: a framework's data, and not what people were shown."""
     return shelf.partition(":")[2] == session_id
 
 
 async def readable(
     store: Store, shelf: str, *, first: str = "", last: str = ""
 ) -> tuple[list[tuple[str, bytes]], Sequence[str]]:
-    """What lies on a shelf from ``first`` to ``last`` and is whole, in order; and the keys of what is not.
+    """Return the undamaged items of a shelf from ``first`` to ``last``, in order; and the keys of the damaged ones.
 
     Raises:
         StoreError, Damaged: the store cannot be read.

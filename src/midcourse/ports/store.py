@@ -1,4 +1,4 @@
-"""What a store must promise: an inbox anyone may write to, and a journal only the owner of the current epoch may."""
+"""The contract of a store: an inbox anyone may write to, and a journal only the owner of the current epoch may."""
 
 from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
 from typing import Final, Protocol
@@ -16,9 +16,9 @@ from midcourse.core.tenants import tenant_of
 
 
 class AskHead(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """What an inbox needs of an open ask. ``tool``: the call it is about, if it is about one.
+    """An inbox's entry for an open ask. ``tool``: the call it is about, if it is about one.
 
-    Of an approval ``arguments`` are the call's, as JSON that may be cut, and ``why`` a person is asked.
+    Of an approval ``arguments`` are the call's, as JSON that may be cut, and ``why`` the reason to ask a person.
     """
 
     id: AskId
@@ -33,15 +33,15 @@ class AskHead(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
 
 class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """What lists and sweeps need of a session without reading its journal. Written with every append.
+    """A session's entry for lists and sweeps, which do not read its journal. Written with every append.
 
     ``busy`` is the call that runs, ``risk`` the last that was measured. ``was`` is the status that a session was halted
     from, and ``switch`` the kill switch that did it. ``finishes_first``: the stop that waits for the end of the turn.
     ``unpriced`` model calls have no known price: what was spent is at least ``cost``. ``estimated``: an answer that is
     still being written is in it. It has ``worked`` for so many seconds, and since ``working_since`` if that is set. The
-    last four are not written but set when sessions are listed: ``unattended``: there is something to do, and no
-    process that lives drives it; ``unreachable_since``: its worker lives, and has not answered the commands in
-    ``pending`` since then; ``silent_since``: its worker's process lives, and its last heartbeat was then.
+    last four are not written but set when sessions are listed: ``unattended``: there is something to do, and no live
+    process drives it; ``unreachable_since``: its worker lives, and has not answered the commands in ``pending`` since
+    then; ``silent_since``: its worker's process lives, and its last heartbeat was then.
     """
 
     id: SessionId
@@ -84,7 +84,7 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Owned(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """A head, who owns the session, and under which epoch. ``owner`` None: nobody. ``alive``: its process lives.
+    """A head, the session's owner, and its epoch. ``owner`` None: there is none. ``alive``: its process lives.
 
     ``address`` is where a live owner is woken; ``pending``: a command is undecided. ``heartbeat``: when a live owner
     last asked ``changed``; None: the store does not know.
@@ -113,7 +113,7 @@ class InboxRow(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 class Deciding(msgspec.Struct, gc=False, frozen=True):
-    """The inbox row an append decides, and what to tell whoever put it. ``forgets``: what the row says is not kept."""
+    """The inbox row an append decides, and its outcome for the sender. ``forgets``: the row's content is not kept."""
 
     id: CommandId
     outcome: bytes
@@ -121,14 +121,14 @@ class Deciding(msgspec.Struct, gc=False, frozen=True):
 
 
 Shelves = Mapping[str, Mapping[str, bytes | None]]
-"""What goes on which shelf under which key; None takes the key away."""
+"""The items of a write, by shelf and key; None removes the key."""
 
 
 class Change(msgspec.Struct, gc=False, frozen=True):
-    """What one transaction writes for a session. Its parts must not change afterwards: a store may read them later.
+    """The writes of one transaction for a session. Its parts must not change afterwards: a store may read them later.
 
     ``head`` replaces the last one, ``rows`` are of the journal. ``audit`` goes to the end of the store's one audit log,
-    numbered and chained in the order of commit, whichever session and process it comes from. ``shelves`` is done as by
+    numbered and chained in the order of commit, for any session and process. ``shelves`` is done as by
     :meth:`Store.shelve`: lists over many sessions never lack a fact that a journal has.
     """
 
@@ -169,7 +169,7 @@ class Erasure(Change, gc=False, frozen=True, kw_only=True):
 
 
 class HeadQuery(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """Which heads to list: at most ``limit``, newest first, behind the session ``before`` in that order if given.
+    """The heads to list: at most ``limit``, newest first, behind the session ``before`` in that order if given.
 
     ``search`` is looked for in id, agent and goal, whatever the case. ``tenant`` None: those of all tenants.
     ``asking``: those with an open ask. No ``statuses``: those of every status.
@@ -213,12 +213,12 @@ class Store(Protocol):
 
     @property
     def durability(self) -> Durability:
-        """What an acknowledged write survives, as verified when the store was opened."""
+        """The events that an acknowledged write survives, as verified when the store was opened."""
         ...
 
     @property
     def name(self) -> str:
-        """How people call this store: its URL, without secrets."""
+        """The name of this store for people: its URL, without secrets."""
         ...
 
     async def close(self) -> None:
@@ -240,7 +240,7 @@ class Store(Protocol):
         """Store a new session, and return epoch 1.
 
         Raises:
-            StoreError: code ``session_exists`` if the id is taken; ``not_enlisted`` if ``worker`` is not this object's.
+            StoreError: code ``session_exists`` if it is in use; ``not_enlisted`` if ``worker`` is not this object's.
                 Nothing is written.
         """
         ...
@@ -249,7 +249,7 @@ class Store(Protocol):
         """Append all of the rows or none, replace the head, mark the row decided: one transaction.
 
         Raises:
-            StaleEpoch: another owner has taken the session, or nobody owns it. Nothing is written.
+            StaleEpoch: another owner has acquired the session, or it has none. Nothing is written.
             InboxNotEmpty: ``release``, and a row other than ``deciding`` is undecided. Nothing is written.
             StoreError: code ``already_decided`` if the row was decided before; ``command_not_found`` if there is none;
                 ``out_of_order`` if ``rows`` do not continue the journal. Nothing is written.
@@ -294,13 +294,13 @@ class Store(Protocol):
         ...
 
     def erase(self, erasure: Erasure) -> Awaitable[None]:
-        """Replace the whole journal and all that lies behind it, and release the session.
+        """Replace the whole journal and all that is stored with it, and release the session.
 
-        In the same transaction, everything else with a text of the session goes: its snapshots; what its commands said,
-        each of which keeps its id; the blobs that no other session names.
+        In the same transaction, everything else with a text of the session goes: its snapshots; the content of its
+        commands, which keep their ids; the blobs that no other session names.
 
         Raises:
-            StaleEpoch: another owner has taken the session, or nobody owns it. Nothing is written.
+            StaleEpoch: another owner has acquired the session, or it has none. Nothing is written.
             InboxNotEmpty: a row is undecided. Nothing is written.
             StoreError: code ``out_of_order`` if ``rows`` are fewer than there were, or leave one out.
             StoreFull, StoreUnavailable: nothing is written.
@@ -332,7 +332,7 @@ class Store(Protocol):
         ...
 
     async def head(self, session_id: SessionId) -> Owned:
-        """The session's head and owner.
+        """Return the session's head and owner.
 
         Raises:
             SessionNotFound: no such session.
@@ -345,7 +345,7 @@ class Store(Protocol):
         ...
 
     async def below(self, session_id: SessionId, statuses: Sequence[str]) -> Sequence[Head]:
-        """The children of a session that have one of the ``statuses``, their children, and so on, in any order.
+        """Return the children of a session that have one of the ``statuses``, their children, and so on, in any order.
 
         A damaged head is left out.
         """
@@ -356,19 +356,19 @@ class Store(Protocol):
         ...
 
     async def snapshots(self, session_id: SessionId) -> Sequence[bytes]:
-        """The kept snapshots that match their checksums, newest first."""
+        """Return the kept snapshots that match their checksums, newest first."""
         ...
 
     async def blobs(self, digests: Sequence[str]) -> Sequence[bytes | None]:
-        """The blobs of those digests, in that order, unchecked; None for one that there is not."""
+        """Return the blobs of those digests, in that order, unchecked; None for one that there is not."""
         ...
 
     async def undecided(self, session_id: SessionId) -> Sequence[InboxRow]:
-        """The undecided commands, in the order they were put. One that fails its checksum comes with empty content."""
+        """Return the undecided commands, in the order they were put; those that fail their checksum without content."""
         ...
 
     async def row(self, session_id: SessionId, command_id: CommandId) -> InboxRow | None:
-        """The inbox row of that command id, decided or not.
+        """Return the inbox row of that command id, decided or not.
 
         Raises:
             Damaged: it does not match its checksum.
@@ -378,10 +378,10 @@ class Store(Protocol):
     async def shelved(
         self, shelf: str, *, first: str = "", last: str = "", newest: bool = False, limit: int | None = None
     ) -> Sequence[tuple[str, bytes]]:
-        """What lies on a shelf from key ``first`` to key ``last``, both included, in the order of the keys.
+        """Return the items of a shelf from key ``first`` to key ``last``, both included, in the order of the keys.
 
-        An empty ``last`` is the end of the shelf. ``newest`` turns the order round. At most ``limit``, if given.
-        Keys are in the order of their code points.
+        An empty ``last`` is the end of the shelf. ``newest`` turns the order round. At most ``limit``, if given. Keys
+        are in the order of their code points.
 
         Raises:
             Damaged: one of them does not match its checksum; ``shelf`` and ``key`` of the error name it.
@@ -389,11 +389,11 @@ class Store(Protocol):
         ...
 
     async def shelf_keys(self, shelf: str, *, first: str = "", last: str = "") -> Sequence[str]:
-        """The keys that ``shelved`` would give, and not their values, however large those are."""
+        """Return the keys that ``shelved`` would give, and not their values, however large those are."""
         ...
 
     async def shelves(self, prefix: str = "") -> Sequence[str]:
-        """The shelves that hold something and whose names begin with ``prefix``, in order."""
+        """Return the shelves that hold something and whose names begin with ``prefix``, in order."""
         ...
 
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
@@ -407,19 +407,18 @@ class Store(Protocol):
         ...
 
     async def audit_end(self) -> int:
-        """The number of the last row that was ever written to the audit log; 0: none was."""
+        """Return the number of the last row that was ever written to the audit log; 0: none was."""
         ...
 
     def trim_audit(self, before: float, telling: AuditEntry, *, limit: int = 10_000) -> Awaitable[int]:
-        """Take the rows away with which the audit log begins and whose entries are from before a time.
+        """Remove the first rows of the audit log, whose entries are from before a time.
 
-        The last of them stays as an anchor: its number and its digest, without its content. If any was taken away,
-        ``telling`` goes to the end of the log in the same transaction, with which they were. At most ``limit`` at once;
-        returns how many it were.
+        The last of them stays as an anchor: its number and its digest, without its content. If any was removed,
+        ``telling`` is appended to the log in the same transaction. At most ``limit`` at once; returns how many.
 
         Raises:
-            Damaged: one of them was changed, or is missing. Nothing is taken away: that would hide it.
-            StoreFull, StoreUnavailable: nothing is taken away.
+            Damaged: one of them was changed, or is missing. Nothing is removed: that would hide it.
+            StoreFull, StoreUnavailable: nothing is removed.
         """
         ...
 
@@ -441,7 +440,7 @@ class Store(Protocol):
         ...
 
     async def changed(self) -> bool:
-        """Whether another process may have written since the last call. Cheap: what an idle poll costs.
+        """Return True if another process may have written since the last call. Cheap: an idle poll costs no more.
 
         It is the heartbeat of this object's worker: see ``Owned``.
         """

@@ -38,7 +38,7 @@ def key_of(session_id: SessionId) -> str:
 
 
 def seconds_kept(session: Session, now: float) -> float | None:
-    """How long the document stays: as long as what it asks can be answered; else for the TTL; for good without one."""
+    """Return how long to keep the document: while its ask can be answered; else for the TTL; without a TTL for ever."""
     if session.terms.ttl_seconds is None:
         return None
     if not session.asks:
@@ -50,7 +50,7 @@ def seconds_kept(session: Session, now: float) -> float | None:
 
 
 class Checkpoints:
-    """Puts the sessions it is told of on a board."""
+    """Write sessions to a board when they change."""
 
     def __init__(self, store: Store, clock: Clock, board: ViewBoard) -> None:
         self._store = store
@@ -70,7 +70,7 @@ class Checkpoints:
     # ---- on any thread
 
     def moved(self, session_id: SessionId) -> None:
-        """The session's journal has durably grown, or this process has just taken it. Returns at once."""
+        """Note that the session's journal has durably grown, or that this process acquired it. Returns at once."""
         if session_id in self._due and session_id not in self._left:
             return
         with self._lock:
@@ -78,13 +78,13 @@ class Checkpoints:
             self._mark(session_id)
 
     def left(self, session_id: SessionId) -> None:
-        """Nothing of the session is in this process any more: it is written once more, and forgotten."""
+        """Write a session that has left this process once more, and forget it."""
         with self._lock:
             self._left.add(session_id)
             self._mark(session_id)
 
     def erased(self, session_id: SessionId) -> None:
-        """What was said in the session was erased: the document is made anew from what is left, and forgotten."""
+        """Write the document of an erased session anew from what is left, and forget it."""
         with self._lock:
             self._anew.add(session_id)
             self._left.add(session_id)
@@ -99,7 +99,7 @@ class Checkpoints:
             self._stirred, self._ends = asyncio.Event(), asyncio.Event()
             self._thread = threading.Thread(target=self._run, name="midcourse-checkpoints", daemon=True)
             self._thread.start()
-        with contextlib.suppress(RuntimeError):  # whatever became of that thread, who tells it goes on
+        with contextlib.suppress(RuntimeError):  # whatever became of that thread, the caller continues
             self._loop.call_soon_threadsafe(self._stirred.set)
 
     async def close(self) -> None:
@@ -110,7 +110,7 @@ class Checkpoints:
                 return
             if self._thread.is_alive():
                 self._loop.call_soon_threadsafe(self._end)
-        # Looked at, not waited for in a thread: agents may have taken all threads that the loop lends.
+        # Polled, not waited for in a thread: agents may have taken all threads that the loop lends.
         while self._thread.is_alive():  # noqa: ASYNC110
             await asyncio.sleep(0.002)
 
@@ -135,7 +135,7 @@ class Checkpoints:
         for session_id in self._due:
             log.warning(
                 "checkpoint of session %s: its last state was not written to %s before this process closed; "
-                "whoever takes the session next writes it.",
+                "the next process with the session writes it.",
                 session_id,
                 self._board.name,
             )
@@ -162,7 +162,7 @@ class Checkpoints:
                 return
 
     def _next(self) -> tuple[SessionId | None, float | None]:
-        """A session that is due; or how long until one is."""
+        """Return a session that is due; or how long until one is."""
         now = self._loop.time()
         with self._lock:
             for session_id in self._due:
@@ -202,7 +202,7 @@ class Checkpoints:
         return True
 
     async def _read(self, session_id: SessionId) -> Document:
-        """The document, with what the journal has grown by since it was last looked at."""
+        """Return the document, with the journal's new events."""
         if session_id in self._anew:
             self._anew.discard(session_id)
             self._documents.pop(session_id, None)
@@ -216,7 +216,7 @@ class Checkpoints:
         return document
 
     async def _look_again(self, session_id: SessionId, document: Document) -> None:
-        """Whoever was stopped before it wrote may have written what is old by now: then it writes again."""
+        """Write again if a stopped writer may have overwritten this with an old document."""
         try:
             head = (await self._store.head(session_id)).head
         except MidcourseError:
@@ -237,8 +237,8 @@ class Checkpoints:
             self._due[session_id] = None
         if not self._wait:
             log.warning(
-                "checkpoint of session %s cannot be written: %s It is tried again until it can; the session goes on, "
-                "and nothing of it is lost.",
+                "checkpoint of session %s cannot be written: %s It is tried again until it can; the session "
+                "continues, and nothing of it is lost.",
                 session_id,
                 error,
             )
@@ -246,7 +246,7 @@ class Checkpoints:
 
 
 async def _until(event: asyncio.Event, seconds: float | None) -> None:
-    """Until it happens, at most for ``seconds``."""
+    """Wait for the event, at most for ``seconds``."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -261,26 +261,25 @@ class Unconfigured:
         self._said = False
 
     def moved(self, session_id: SessionId) -> None:
-        """Say it."""
         if not self._said:
             self._said = True
             log.warning(
                 "checkpoint of session %s: its agent wants it to be readable in Redis (backend: redis), and no Redis "
-                "is configured: give open(redis=…), or set MIDCOURSE_REDIS_URL. The session goes on; its checkpoint is "
-                "in the store alone. This is said once.",
+                "is configured: give open(redis=…), or set MIDCOURSE_REDIS_URL. The session continues; its "
+                "checkpoint is in the store alone. This is logged once.",
                 session_id,
             )
 
     def left(self, session_id: SessionId) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is nothing to forget."""
 
     def erased(self, session_id: SessionId) -> None:
         """Say that what stands in Redis, still stands there."""
         log.warning(
-            "checkpoint of session %s: it was erased here, and no Redis is configured: what people could read there "
-            "still stands in it. Set MIDCOURSE_REDIS_URL and erase the session once more.",
+            "checkpoint of session %s: it was erased here, and no Redis is configured: its readable checkpoint is "
+            "still there. Set MIDCOURSE_REDIS_URL and erase the session once more.",
             session_id,
         )
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""

@@ -111,7 +111,7 @@ class Document:
         return self.session.position if self.session is not None else Position(0)
 
     def gather(self, content: bytes) -> None:
-        """A piece of ``run.history``, which may lie outside the journal."""
+        """Add a piece of ``run.history``, which may be outside the journal."""
         for item in decode(content):
             self._count("history", self._history)
             self._history.append(shown(item))
@@ -190,7 +190,7 @@ class Document:
             del self._speaking[event.step]
 
     def _returned(self, result: Value, at: float, turn: int) -> None:
-        """What the agent returned, unless it is what it has said last."""
+        """Add what the agent returned, unless it is its last message."""
         value = _plain(result)
         text = value if isinstance(value, str) else "" if value is None else _as_text(value)
         last = next((said.text for _, said in reversed(self._said) if said.role == "assistant"), None)
@@ -271,7 +271,7 @@ class Document:
                 pass
 
     def content(self) -> bytes:
-        """As indented JSON."""
+        """Return it as indented JSON."""
         session = self.session
         assert session is not None
         said, left_out = self._conversation(session)
@@ -297,7 +297,7 @@ class Document:
         return msgspec.json.format(msgspec.json.encode(document), indent=2)
 
     def _conversation(self, session: Session) -> tuple[list[DocumentMessage], dict[str, int]]:
-        """What people told the session, as it stands now, and what the agent said, in the order of time."""
+        """Return people's messages to the session, in their present state, and the agent's, in the order of time."""
         told = [
             (one.at, DocumentMessage("user", one.text, _time(one.at), one.turn, by=one.by, level=one.level))
             for one in session.said
@@ -359,7 +359,7 @@ def _time(at: float) -> str:
 
 
 def _plain(value: Value) -> Any:
-    """What a value holds; of one that lies outside the journal its size."""
+    """Return what a value holds; of one outside the journal its size."""
     if value.blob:
         return f"({value.size:,} bytes)"
     return None if value == NOTHING else decode(value.raw)

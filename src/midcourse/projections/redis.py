@@ -48,7 +48,6 @@ class RedisBoard:
             raise StoreUnavailable(f"Redis at {self.name} does not take it ({words}).") from error
 
     async def close(self) -> None:
-        """Let go of its connections."""
         try:
             await self._client.aclose()
         except self._errors:  # it is gone already
@@ -56,7 +55,7 @@ class RedisBoard:
 
 
 def _without_secrets(url: str) -> str:
-    """The address without user, password and options."""
+    """Return the address without user, password and options."""
     try:
         parts = urlsplit(url)
         where = parts.hostname or ""

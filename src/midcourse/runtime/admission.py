@@ -1,4 +1,4 @@
-"""How many sessions run at once in a process, and whose turn is next: first come first served, agents taking turns."""
+"""Limit how many sessions run at once in a process: first come first served, agents taking turns."""
 
 from collections import OrderedDict, deque
 from typing import Protocol
@@ -10,12 +10,10 @@ class Applicant(Protocol):
     """A queued session's driver."""
 
     @property
-    def id(self) -> SessionId:
-        """The session."""
-        ...
+    def id(self) -> SessionId: ...
 
     def wake(self) -> None:
-        """Its turn has come."""
+        """Start the session: its turn has come."""
         ...
 
 
@@ -29,7 +27,7 @@ class Admission:
         self._queues: OrderedDict[str, deque[Applicant]] = OrderedDict()
 
     def let_in(self, applicant: Applicant, agent: str) -> bool:
-        """Whether the session may begin now; if not it is called when its turn comes."""
+        """Return True if the session may begin now; if not, it is woken when its turn comes."""
         if self._limit is None or applicant.id in self._inside:
             return True
         if applicant.id in self._called or (self._has_room and not self._queues):
@@ -42,12 +40,12 @@ class Admission:
         return False
 
     def entered(self, session: SessionId) -> None:
-        """A session goes on that was let in before: a person's resume does not wait in the queue."""
+        """Note that a session continues that was let in before: a person's resume does not wait in the queue."""
         if self._limit is not None:
             self._inside.add(session)
 
     def left(self, session: SessionId) -> None:
-        """A session rests or has ended; the next is called, from the agent that has waited longest for a turn."""
+        """Note that a session rests or has ended, and wake the next, of the agent that has waited longest."""
         if self._limit is None:
             return
         self._inside.discard(session)

@@ -35,7 +35,7 @@ class AgentReturned:
 
 @dataclass(frozen=True, slots=True)
 class AgentFailed:
-    """The agent cannot go on; ``step`` is what a resume tries again."""
+    """The agent cannot continue; ``step`` is the one that a resume retries."""
 
     code: str
     message: str
@@ -48,7 +48,7 @@ Ending = AgentReturned | AgentFailed | Interrupt
 
 
 class AgentTask:
-    """One agent at a time. ``ending`` is how the last one ended, until somebody acts on it."""
+    """One agent at a time. ``ending`` is the end of the last one, until it is handled."""
 
     def __init__(self, gate: Gate, clock: Clock, *, cleanup: float, moved: Callable[[], None]) -> None:
         self.ending: Ending | None = None
@@ -60,16 +60,16 @@ class AgentTask:
         self._moved = moved
         self._task: asyncio.Task[None] | None = None
         self._takedown: asyncio.Task[None] | None = None
-        gate.interrupted = True  # until an agent runs there is nobody who could begin a call
+        gate.interrupted = True  # until an agent runs, nothing can begin a call
 
     @property
     def is_alive(self) -> bool:
-        """Whether the agent's code has not ended, cleanup included."""
+        """True if the agent's code has not ended, cleanup included."""
         return self._task is not None
 
     @property
     def is_in_its_own_code(self) -> bool:
-        """Whether the agent runs code that Midcourse cannot see: it is at no step, at no ask, and not at the gate."""
+        """True if the agent runs code that Midcourse cannot see: it is at no step, at no ask, and not at the gate."""
         gate = self._gate
         return self.is_alive and not gate.waiting and not gate.begun and not gate.settling
 
@@ -100,7 +100,7 @@ class AgentTask:
             self.end_with(AgentReturned(result, encode(state(), what=f"run.state of agent '{name}'"), grown()))
         except Interrupt as interrupt:
             self.end_with(interrupt)
-        except BaseException as error:  # noqa: BLE001 - stops and failures are told apart here, once
+        except BaseException as error:  # noqa: BLE001 - stops and failures are distinguished here, once
             if not (self._gate.interrupted and _is_stop(error)):
                 self.error = error
                 log.info("agent '%s' failed\n%s", name, _place(error))
@@ -143,7 +143,7 @@ class AgentTask:
 
 
 def _place(error: BaseException | None) -> str:
-    """Where it failed, for the log. What the exceptions say is in the journal alone, and can be erased there."""
+    """Return where it failed, for the log. The texts of exceptions are only in the journal, and can be erased."""
     parts: list[str] = []
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

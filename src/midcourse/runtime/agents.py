@@ -1,4 +1,4 @@
-"""What an agent is to Midcourse: an async function of a run, with a name another process can find it by."""
+"""Agents: async functions of a run, with a name another process can find them by."""
 
 import hashlib
 import inspect
@@ -50,7 +50,7 @@ class Agent(Generic[T_co]):
         _check_described(self.description, self.goals)
 
     def __call__(self, run: "Run") -> Awaitable[T_co]:
-        """The agent's own function, for tests and for agents that call one another."""
+        """Call the agent's own function, for tests and for agents that call one another."""
         return self.function(run)
 
 
@@ -59,7 +59,7 @@ _registered: dict[str, Agent[object]] = {}
 
 
 def registered() -> Mapping[str, Agent[object]]:
-    """Every agent this process has defined, by name."""
+    """Return every agent this process has defined, by name."""
     return _registered
 
 
@@ -94,13 +94,13 @@ def agent(
 ) -> Agent[T] | Callable[[AgentFunction[T]], Agent[T]]:
     """Register an async function of a run as an agent.
 
-    ``mode`` is how it goes on in another process: ``replay`` starts the function at the top and gives finished steps
+    ``mode`` is how it continues in another process: ``replay`` starts the function at the top and gives finished steps
     their journaled result; ``state`` starts it with ``run.state`` as its last checkpoint left it. ``version`` is
     journaled (default: a digest of the source); ``on_new_version`` says what a resume under another version does. With
-    ``asks=False`` it may not ask anybody: ``run.ask`` and ``Interrupt`` fail. People's controls work all the same.
+    ``asks=False`` it may not ask people: ``run.ask`` and ``Interrupt`` fail. People's controls work all the same.
     ``terms`` are recorded with each session: its task class, policy and budget. ``retry`` is for its model requests,
-    unless a ``run.stream`` says otherwise; five attempts if nothing is said. ``description`` (default: the first
-    paragraph of the docstring) and ``goals``, examples of what to ask of it, are shown to people who choose an agent.
+    unless a ``run.stream`` has its own; five attempts by default. ``description`` (default: the first paragraph of the
+    docstring) and ``goals``, examples of what to ask of it, are shown to people who choose an agent.
     """
 
     def register(one: AgentFunction[T]) -> Agent[T]:
@@ -164,7 +164,7 @@ def refuse_namesake(other: "Agent[object]", made: "Agent[object]") -> None:
 
 
 def example_goals(goals: Sequence[str]) -> tuple[str, ...]:
-    """The same, as an agent keeps them.
+    """Return example goals as an agent keeps them.
 
     Raises:
         InvalidInput: it is one text, whose letters would each be a goal.

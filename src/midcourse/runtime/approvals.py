@@ -49,7 +49,7 @@ class Approvals:
         self._ctx = ctx
 
     def reason(self, step: StepRequest) -> str:
-        """Why a call of ``step`` needs a person; empty if it does not."""
+        """Return why a call of ``step`` needs a person; empty if it does not."""
         tool, settings = step.tool, self._ctx.settings
         if step.kind != "tool":
             return ""
@@ -64,7 +64,7 @@ class Approvals:
         return " and ".join(filter(None, reasons))
 
     def _place(self, tool: Tool[..., Any], policy: Environments | None) -> str:
-        """What this process wants a person to be asked about, and what the session's policy wants on top of that."""
+        """Return why this process, or the session's policy on top of that, wants a person to be asked."""
         settings = self._ctx.settings
         named = tool.environment.lower()
         if not named:
@@ -78,12 +78,12 @@ class Approvals:
         return ""
 
     async def approved(self, step: StepRequest, key: str) -> Approval | None:
-        """The approval for the next call of ``step``, once there is one. None: it needs none.
+        """Return the approval for the next call of ``step``, once there is one. None: it needs none.
 
         Raises:
             StepError: a person refused it.
-            AskExpired: nobody said anything before the deadline.
-            Redirected: a redirect came first, for a step that wants to be told.
+            AskExpired: it was not answered before the deadline.
+            Redirected: a redirect came first, for a step that wants to be notified.
         """
         why = self.reason(step)
         if not why:
@@ -107,7 +107,7 @@ class Approvals:
                 case AskRecord(end=""):
                     await self._gate.wait_for_answer(approval_id(step.id, len(asked)))
                 case AskRecord(end="expired") if self._journal.session.status is not Status.CANCELLING:
-                    sentence = f"Nobody said before the deadline whether '{step.name}' may be called."
+                    sentence = f"The question whether '{step.name}' may be called was not answered before its deadline."
                     raise AskExpired(sentence, ask=last.ask, step=approval_id(step.id, len(asked)))
                 case AskRecord(end="superseded") if step.on_redirect == "raise":
                     self._raise_redirect(step, last)
@@ -129,12 +129,12 @@ class Approvals:
     async def _digest(self, step: StepRequest) -> str:
         observed = await observe(step.tool, step.named) if step.tool.observes else {}
         if len(observed) < len(step.tool.observes):
-            raise _failed(step, "CannotObserve", "what it observes cannot be looked at, so no approval would cover it")
+            raise _failed(step, "CannotObserve", "what it observes cannot be checked, so no approval would cover it")
         versions = {resource: one.version for resource, one in sorted(observed.items())}
         return digest_of(canonical((step.tool.origin, step.digest, versions)))
 
     def audited(self, step: StepRequest, approval: Approval | None) -> AuditEntry | None:
-        """That a call uses an approval, or touches prod or a paid API without one, for the audit log."""
+        """Return the audit entry of a call that uses an approval, or touches prod or a paid API without one."""
         if step.kind != "tool":
             return None
         detail = f"{step.name} with {step.arguments}"

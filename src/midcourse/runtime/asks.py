@@ -55,7 +55,7 @@ class AgentAsks:
         self._diverged = diverged
 
     async def answer(self, question: Question) -> object:
-        """The answer to ``question``, which is opened if it is not open yet."""
+        """Return the answer to ``question``, which is opened if it is not open yet."""
         log = self._journal.log
         known = log.asks.get(question.id)
         if known is not None and known.end in ("", "answered"):
@@ -81,7 +81,7 @@ class AgentAsks:
                     await self._gate.wait()  # given while paused, it is used after the resume
                     return decode(await content_of(self._store, record.value))
                 case "expired" if not self._is_cancelling:
-                    sentence = f"Nobody answered '{question.prompt}' before its deadline."
+                    sentence = f"'{question.prompt}' was not answered before its deadline."
                     raise AskExpired(sentence, ask=record.ask, step=question.id)
                 case "superseded":
                     assert told is not None
@@ -94,10 +94,7 @@ class AgentAsks:
         return self._journal.session.status is Status.CANCELLING
 
     def _message_told(self, question: Question, record: AskRecord | None) -> int | None:
-        """The message the agent is told of instead of an answer, journaled: a replay may come after another message.
-
-        None: it is to be asked (again). A redirect that superseded it and was withdrawn since is no reason not to.
-        """
+        """Return the message that the agent gets instead of an answer, journaled for replays."""
         if record is None or record.end != "superseded" or question.on_redirect == "again":
             return None
         with self._journal.lock:
@@ -111,7 +108,7 @@ class AgentAsks:
             return message
 
     async def answers_to_interrupts(self, step: StepId, name: str) -> tuple[Value, ...]:
-        """What people answered to each ``Interrupt`` of the call so far, once they have; nothing if it raised none.
+        """Return people's answers to each ``Interrupt`` of the call so far, once they are there; none without one.
 
         A last one that was superseded has no answer, and the earlier ones are for another course.
         """
@@ -128,7 +125,7 @@ class AgentAsks:
         while (ask := log.asks.get(waiting_for)) is not None and not ask.end:
             await self._gate.wait_for_answer(waiting_for)
         if ask is not None and ask.end == "expired" and not self._is_cancelling:
-            raise AskExpired(f"Nobody answered step '{name}' before the deadline.", ask=ask.ask, step=waiting_for)
+            raise AskExpired(f"Step '{name}' was not answered before the deadline.", ask=ask.ask, step=waiting_for)
         if ask is None or ask.end != "answered":
             return ()
         return tuple(log.asks[one].value for one in raised if log.asks[one].end == "answered")
@@ -151,20 +148,20 @@ class AgentAsks:
 
 
 def last_redirect(journal: Journal, *, since: int) -> int | None:
-    """The place of the last redirect that stands, after the first ``since`` of this scope. Under the journal's lock."""
+    """Return the place of the last redirect in force, after the first ``since`` of this scope. Under the lock."""
     later = journal.log.redirects - since
     return journal.session.last_said(len(journal.session.messages) - later) if later else None
 
 
 def mark_seen(journal: Journal, count: int, note: Callable[[ev.MessagesSeen], None]) -> None:
-    """The agent knows the first ``count`` messages: nobody can take them back any more. Under the journal's lock."""
+    """Note that the agent knows the first ``count`` messages: they cannot be withdrawn. Under the journal's lock."""
     session = journal.session
     if count > session.seen and session.status not in ENDED and not journal.leaving:
         note(ev.MessagesSeen(count=count))
 
 
 def redirected(session: Session, message: int, partial: str, truth: str = "") -> Redirected:
-    """What an agent that wants to be told of a redirect is told."""
+    """Return the error for an agent that wants to be notified of a redirect."""
     said = session.messages[message]
     sentence = f"A person changed the course ({said.level}): {said.text}"
     return Redirected(sentence, instruction=said.text, level=said.level, partial=partial, truth=truth)

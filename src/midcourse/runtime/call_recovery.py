@@ -1,7 +1,7 @@
-"""Settles calls that are open in the journal and not alive: waits, undoes, probes or asks, as the effects' table says.
+"""Settle calls that are open in the journal and not alive: wait, undo, probe or ask, by the effects' table.
 
-``core.effects.next_act`` says the one thing to do now; it is done and journaled, and the question is asked again. So
-a settling that is cut off by a crash, a pause or a cancel goes on from what the journal says, wherever that is.
+``core.effects.next_act`` returns the one thing to do now; it is done and journaled, and the question is asked again. So
+a settling that is interrupted by a crash, a pause or a cancel continues from the journal, in any process.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class CallRecovery:
 
     @property
     def is_draining(self) -> bool:
-        """Whether this process lets its sessions go, so that nothing is waited for."""
+        """True if this process releases its sessions, so that nothing is waited for."""
         return self._gate.draining
 
     def remember(self, step: StepId, given: bytes) -> None:
@@ -51,18 +51,18 @@ class CallRecovery:
         self._undo_runner.remember(step, given)
 
     def check_again(self) -> None:
-        """Something was decided: those who wait look again whether they still should."""
+        """Wake the waiting tasks after a decision, to check if they should still wait."""
         self._stirred.set()
 
     def open_calls(self) -> Iterable[OpenCall]:
-        """The calls that are not alive and about which something is to be done now."""
+        """Yield the calls that are not alive and about which something is to be done now."""
         session, now = self._journal.session, self._journal.now
         for call in session.calls.values():
             if call.end and next_act(session, call, now).do in ("wait", "undo", "probe", "ask", "give_up"):
                 yield call
 
     def running(self) -> Iterable[RunningCall]:
-        """As a control's answer lists them: not alive, and not done with."""
+        """Yield them for a command's reply: not alive, and not settled."""
         for step, doing in self.active.items():
             call = self._journal.session.calls.get(step)
             if call is not None:
@@ -70,12 +70,12 @@ class CallRecovery:
                 yield RunningCall(step, call.name, call.kind, call.attempt, seconds, call.effect, doing)
 
     def expect(self, step: StepId) -> None:
-        """A call was aborted, and ``settle`` is about to be called for it: no stop is complete in between."""
+        """Note that a call was aborted, and ``settle`` is about to be called: no stop is complete in between."""
         if step in self._journal.session.calls:
             self.active[step] = "to be settled"
 
     async def settle(self, step: StepId, *, asks: bool = True) -> Outcome:
-        """Until nothing more can be done about the call now; ``asking``: a person has to answer first."""
+        """Settle the call as far as possible now; ``asking``: a person has to answer first."""
         self.active[step] = "to be settled"
         acted: tuple[OpenCall, RecoveryAction] | None = None
         try:
@@ -86,7 +86,7 @@ class CallRecovery:
                         return "settled"
                     act = next_act(self._journal.session, call, self._journal.now)
                 if act.do == "close" and asks and call.effect == "irreversible" and call.told != "no":
-                    act = RecoveryAction("ask")  # the step is wanted again, and nobody can say whether it may be done
+                    act = RecoveryAction("ask")  # the step is wanted again, and it is unknown whether it may be done
                 elif act.do == "close" and asks and call.effect == "reversible" and call.undo != "done":
                     act = RecoveryAction("give_up")  # it is wanted again, and may exist
                 # One act on one state of the call: without a new fact, or a wait, it would be repeated for ever.
@@ -95,7 +95,7 @@ class CallRecovery:
                 acted = (call, act)
                 match act.do:
                     case "wait" | "probe" if self._gate.draining:
-                        return "settled"  # whoever goes on with the session settles it
+                        return "settled"  # the next owner of the session settles it
                     case "wait" | "undo" | "probe" if call.told != "no" and self._undo_runner.must_wait(call.tool):
                         return "settled"  # a process that has the tool settles it
                     case "wait":
@@ -117,7 +117,7 @@ class CallRecovery:
             self._moved()
 
     async def _wait(self, until: float) -> None:
-        """Until it is settled, or something was decided meanwhile."""
+        """Wait until it is settled, or something was decided."""
         self._stirred.clear()
         timer = self._ctx.clock.call_later(until - self._journal.now, self._stirred.set)
         try:
@@ -146,7 +146,7 @@ class CallRecovery:
 
     def _finish(self, call: OpenCall, result: object, *, told_by: str) -> None:
         try:
-            value, blob = value_of(encode(result, what=f"What was told of step '{call.name}'"))
+            value, blob = value_of(encode(result, what=f"What was reported of step '{call.name}'"))
         except Unencodable:  # that it happened is what counts
             value, blob = NOTHING, None
         finished = ev.StepFinished(step=call.step, attempt=call.attempt, value=value, told_by=told_by)
@@ -206,12 +206,12 @@ def _no_progress(call: OpenCall, act: RecoveryAction) -> MidcourseError:
 
 
 def did_it_happen_id(call: OpenCall) -> StepId:
-    """The identity of the question whether an attempt happened."""
+    """Return the identity of the question whether an attempt happened."""
     return StepId(f"{call.step}!{call.attempt}")
 
 
 def _parsed_answer(answer: object) -> tuple[bool | None, object]:
-    """Whether it happened, and with what result, as a person may say it."""
+    """Return whether it happened, and with what result, from a person's answer."""
     match answer:
         case {"happened": bool(happened)}:
             return happened, cast("dict[str, object]", answer).get("result")

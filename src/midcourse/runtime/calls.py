@@ -17,9 +17,9 @@ from midcourse.ports.sender import enter_agent
 
 IN_THREAD: Final = (
     "asked to end; its thread has not ended yet, and no thread can be aborted: declare the tool with "
-    'run_in="process" to have it killed, or let it look at midcourse.current_call().cancelled'
+    'run_in="process" to have it killed, or let it check midcourse.current_call().cancelled'
 )
-"""What a call of a plain function does that a stop would abort."""
+"""The work of a plain function's call that a stop would abort."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +31,7 @@ class CancelFlag:
 
 @dataclass(slots=True, eq=False)
 class CallCost:
-    """What a call has cost so far, as its body tells: all that is known of it if the call is cut."""
+    """The reported cost of a call so far: all that is known of it if the call is cut."""
 
     cost: float | None = None
     tokens: int | None = None
@@ -91,7 +91,7 @@ class CallInFlight:
         return offset
 
     def take_tail(self) -> tuple[SegmentWritten, ...]:
-        """What was streamed since the last segment, as a segment. Under the journal's lock."""
+        """Return the text streamed since the last segment, as a segment. Under the journal's lock."""
         if not self.tail:
             return ()
         text = "".join(self.tail)
@@ -111,7 +111,7 @@ class CallInFlight:
         return (written,)
 
     def running(self, now: float) -> RunningCall:
-        """As a control's answer lists it."""
+        """Return it for a command's reply."""
         doing = self.note
         if self.in_thread and self.asked_to_end.yes:
             doing = IN_THREAD
@@ -121,9 +121,9 @@ class CallInFlight:
 
 @dataclass(slots=True, eq=False)
 class CallEnd:
-    """How an attempt ended: stopped, by an error, by an interrupt, or with a result.
+    """The end of an attempt: stopped, by an error, by an interrupt, or with a result.
 
-    ``returned``: its function did, whatever became of the result.
+    ``returned``: its function did, even if the result could not be used.
     """
 
     stopped: bool = False
@@ -144,45 +144,45 @@ def _affords_all(_cost: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CurrentCall:
-    """What the body of a step can know of its own call."""
+    """The facts that a step's body can know of its own call."""
 
     step: StepId
     name: str
     attempt: int
     key: str = ""
-    """What the other side knows this call by: send it along, so that a second request under it does nothing."""
+    """The key that identifies this call outside: send it along, so that a second request under it does nothing."""
     prefix: str = ""
-    """What the attempt before had said, if this one goes on from there: ``way`` says how."""
+    """The earlier attempt's text, if this one continues it: ``way`` says how."""
     answers: tuple[object, ...] = ()
-    """What people answered to each ``Interrupt`` that this call has raised so far."""
+    """People's answers to each ``Interrupt`` that this call has raised so far."""
     asked_to_end: CancelFlag = field(default_factory=CancelFlag, repr=False)
     spent: CallCost = field(default_factory=CallCost, repr=False)
     prices: Prices = field(default_factory=dict[str, Price], repr=False)
-    """What models cost that are on no price list, as it was declared here."""
+    """The declared prices of models that are on no price list."""
     afford: Callable[[float], None] = field(default=_affords_all, repr=False)
     usual_output: int = 0
     """Tokens that a model's answer has in this session, on average of the last few."""
     live: CallInFlight | None = field(default=None, repr=False)
 
     def spend(self, cost: float | None, tokens: int | None = None) -> None:
-        """Say what this call has cost so far, in all; None: nobody knows. A cut is charged with what was said last.
+        """Report the cost of this call so far, in all; None: unknown. A cut is charged with the last report.
 
-        Said while a stream comes, it cuts the stream where the session's budget ends.
+        During a stream, it cuts the stream where the session's budget ends.
         """
         self.spent.cost, self.spent.tokens = cost, tokens
 
     @property
     def way(self) -> Continues:
-        """How this call goes on from ``prefix``, as the attempt before said it would."""
+        """The way this call continues ``prefix``, as the earlier attempt reported."""
         return "" if self.live is None else self.live.way
 
     def continue_at(self, offset: int) -> None:
-        """Go on from so much of ``prefix``; what stood behind it is said again. Before anything is."""
+        """Continue after so much of ``prefix``; the rest of it is sent again. Call it before any text."""
         if self.live is not None:
             self.live.offset = offset
 
     def can_continue(self, way: Continues) -> None:
-        """Say how an attempt after this one would go on, if this one is cut; empty: it would begin again."""
+        """Report how the next attempt would continue if this one is cut; empty: it would begin again."""
         if self.live is not None:
             self.live.continues = way
 
@@ -196,12 +196,12 @@ class CurrentCall:
 
     @property
     def answer(self) -> Any:
-        """What a person answered to the last ``Interrupt`` that this call has raised; None if it raised none."""
+        """A person's answer to the last ``Interrupt`` that this call has raised; None if it raised none."""
         return self.answers[-1] if self.answers else None
 
     @property
     def cancelled(self) -> bool:
-        """Whether a stop wants this call to end. A plain function, which runs in a thread, should look now and then."""
+        """True if a stop wants this call to end. A plain function, which runs in a thread, should check it often."""
         return self.asked_to_end.yes
 
     def raise_if_cancelled(self) -> None:
@@ -218,7 +218,7 @@ _current: ContextVar[CurrentCall | None] = ContextVar("midcourse_current_call", 
 
 
 def current_call() -> CurrentCall:
-    """The call whose body this code runs in: its key, its attempt, whether it should end, a person's answer.
+    """Return the call whose body this code runs in: its key, its attempt, a stop's request, a person's answer.
 
     Raises:
         MisusedRun: this code does not run in a step.
@@ -246,12 +246,12 @@ def is_stop(error: BaseException, task: "asyncio.Task[Any] | None") -> bool:
 
 
 def in_a_step() -> bool:
-    """Whether this code runs in the body of a step."""
+    """Return True if this code runs in the body of a step."""
     return _current.get() is not None
 
 
 def enter_process(about: object) -> None:
-    """In a process that runs a step's function: be inside the call that ``about`` describes."""
+    """Enter the call that ``about`` describes, in a process that runs a step's function."""
     session, step, name, attempt, key = cast("tuple[SessionId, StepId, str, int, str]", about)
     enter_agent(session, process=True)
     enter(CurrentCall(step, name, attempt, key))

@@ -69,7 +69,7 @@ class ChildStep:
         ended.content = await content_of(self._ctx.store, session.result)
 
     def _pause_still_holds(self, child: Session) -> bool:
-        """Whether a pause of this session's still holds the child, although it stands no more."""
+        """Return True if an earlier pause of this session still holds the child."""
         mine, by = self._journal.session, parent_name(self._journal.session.id)
         if mine.status not in LETS_RUN:
             return False
@@ -78,7 +78,7 @@ class ChildStep:
         return child.finishing is not None and child.finishing.stop == "pause" and child.finishing.by == by
 
     def _affords(self, child: Session) -> bool:
-        """Whether there is enough left for what the child wants, if it waits for that."""
+        """Return whether there is enough left for what the child wants, if it waits for that."""
         held = child.pause.of(parent_name(self._journal.session.id)) if child.pause is not None else None
         return held is None or held.wants is None or self._session_budget.affords_child(child.id, held.wants)
 
@@ -93,7 +93,7 @@ class ChildStep:
             self._moved()
 
     def _pass_on_asks(self, child: Session) -> None:
-        """What a child asks, this session's people see: its own asks and those of its children."""
+        """Show a child's asks to this session's people: its own and those of its children."""
         journal = self._journal
         asked = {(child.id, ask.id): (ask.reason, ask.prompt) for ask in child.asks}
         asked |= {(ask.child, ask.ask): (ask.reason, ask.prompt) for ask in child.child_asks}

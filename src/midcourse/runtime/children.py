@@ -23,16 +23,16 @@ log = logging.getLogger("midcourse")
 
 _WAIT = 5.0
 STOPS_CHILDREN: Final = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
-"""Where a parent stands whose stop reaches its children."""
+"""The statuses of a parent whose stop reaches its children."""
 
 
 def parent_name(parent: SessionId) -> str:
-    """Who a child's command comes from when its parent sent it."""
+    """Return the sender of a child's command that its parent sent."""
     return f"{cmd.BY_PARENT}{parent}"
 
 
 def passed_on_id(child: SessionId, what: str) -> CommandId:
-    """The id of a command that a parent passes on to a child: sent again, after a crash too, it is the same command."""
+    """Return the id of a command that a parent passes on to a child: after a crash it is sent again as the same one."""
     return CommandId(f"{child}/{what}")
 
 
@@ -133,7 +133,7 @@ class Children:
 
 
 def passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
-    """The command that passes on the stop that stands over a parent, the same one each time."""
+    """Return the command that passes on a parent's present stop, the same one each time."""
     by = parent_name(session.id)
     # A child whose own parent has ended gets the stop of one further up, whose names may be the same.
     above = "" if child.rpartition(".")[0] == session.id else f"{session.id}/"

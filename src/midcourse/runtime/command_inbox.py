@@ -97,7 +97,7 @@ class CommandInbox:
 
     def _decide(self, row: InboxRow) -> tuple[CommandOutcome, Awaitable[None]]:
         """Decide one row and append what it makes. Under the lock, so that the calls it lists are all there are."""
-        # Whatever was put after a deadline comes too late, whenever somebody reads it. By the wall clock it may have
+        # Whatever was put after a deadline comes too late, whenever it is read. By the wall clock it may have
         # been put in the future.
         expired, entries = self._expired(min(row.put_at, self._journal.now))
         session = self._journal.add(*expired)
@@ -127,7 +127,7 @@ class CommandInbox:
         )
 
     def _decided_events(self, session: Session, command: cmd.AnyCommand, put_at: float) -> tuple[ev.AnyEvent, ...]:
-        """What ``command`` makes of the session, with the tails of the streams that it cuts."""
+        """Return the events of ``command``, with the tails of the streams that it cuts."""
         if self._unavailable is not None and (isinstance(command, cmd.Resume) or getattr(command, "resume", False)):
             raise self._unavailable
         wanted = decide(session, command, longest_correction=self._longest_correction(session.terms.policy))
@@ -135,7 +135,7 @@ class CommandInbox:
         if self._unavailable is not None and any(isinstance(event, ev.SessionResumed) for event in wanted):
             raise self._unavailable
         events = tuple(_timed(event, _wished_at(command, put_at)) for event in wanted)
-        # What is protected is told at its next step, and not interrupted for it.
+        # Protected work is notified at its next step, and not interrupted for it.
         cutting = [event for event in events if isinstance(event, CUTS_STREAMS)]
         gentle = finishes_first(session) and all(isinstance(event, ev.SessionRedirected) for event in cutting)
         if self._lets_priced_end(session, command):
@@ -148,7 +148,7 @@ class CommandInbox:
     def _stopping(
         self, before: Session, events: tuple[ev.AnyEvent, ...], command: cmd.AnyCommand, put_at: float
     ) -> _Stop | None:
-        """The stop that ``command`` has become, told to the meter."""
+        """Return the stop that ``command`` has become, and report it to the meter."""
         verb: StopVerb | None = next((_STOPS[type(event)] for event in events if type(event) in _STOPS), None)
         if verb is None or self._journal.session.status is before.status:
             return None
@@ -239,7 +239,7 @@ class CommandInbox:
         return (*self._cut_streams(), *events), (entry,)
 
     def _cut_streams(self) -> tuple[ev.AnyEvent, ...]:
-        """No token after this: each stream's tail becomes a segment, in the append that answers the stop."""
+        """Cut the streams: each tail becomes a segment, in the append that decides the stop."""
         tails: list[ev.AnyEvent] = []
         self._gate.too_dear = None
         for call in self._gate.begun.values():
@@ -249,32 +249,32 @@ class CommandInbox:
         return tuple(tails)
 
     def shut(self) -> None:
-        """A stop is on its way: nothing begins until it is decided. Before anything is written, on any thread."""
+        """Shut the gate before a stop is written: nothing begins until it is decided. On any thread."""
         with self._journal.lock:
             self._gate.stops_on_the_way += 1
 
     def unshut(self) -> None:
-        """The stop has been decided or refused: the status alone speaks again. On any thread."""
+        """Undo ``shut``: the stop was decided or refused, and the status alone counts again. On any thread."""
         with self._journal.lock:
             self._gate.stops_on_the_way -= 1
         self._decided()
 
 
 def _wished_at(command: cmd.AnyCommand, put_at: float) -> float:
-    """When somebody wanted it: a policy had decided before it could put it there, at the first try or the third."""
+    """Return when it was wanted: a policy may have decided long before its command was stored."""
     at = command.decision.at if isinstance(command, cmd.Intervene) else None
     return put_at if at is None else min(at, put_at)
 
 
 def _timed(event: ev.AnyEvent, wished_at: float) -> ev.AnyEvent:
-    """A stop with the time of its wish: how long it took to be heard is known from the journal alone."""
+    """Return a stop with the time of its request, so that the journal alone shows how long it took."""
     if isinstance(event, ev.PauseRequested | ev.CancelRequested | ev.SessionHalted):
         return replace(event, wished_at=wished_at)
     return event
 
 
 def _counted(session: Session, events: tuple[ev.AnyEvent, ...]) -> Counted:
-    """What an answer counts as, where an approval was asked for."""
+    """Return how an answer counts, where an approval was asked for."""
     for event in events:
         asked = session.ask(event.ask) if isinstance(event, ev.AskAnswered) else None
         if asked is not None and isinstance(event, ev.AskAnswered) and asked.reason == NEED_APPROVAL:
@@ -283,7 +283,7 @@ def _counted(session: Session, events: tuple[ev.AnyEvent, ...]) -> Counted:
 
 
 def _message_of(events: tuple[ev.AnyEvent, ...], ahead: Session) -> MessageId | None:
-    """The message the command made, by which it can be edited or withdrawn."""
+    """Return the message the command made, by which it can be edited or withdrawn."""
     for event in events:
         match event:
             case ev.MessageQueued(message=message) | ev.MessageEdited(message=message):

@@ -1,4 +1,4 @@
-"""The thread that hears commands: wake-ups from other processes, a look at the inbox now and then, and the sweeps.
+"""The thread that receives commands: wake-ups from other processes, polls of the inbox, and sweeps.
 
 It has a loop of its own: a command from another process is decided, and the gate shut, even while an agent blocks the
 loop it runs on.
@@ -38,19 +38,17 @@ class Owner(Protocol):
 
     @property
     def is_draining(self) -> bool:
-        """Whether it takes and begins nothing more."""
+        """True if it takes and begins nothing more."""
         ...
 
     def driver(self, session_id: SessionId) -> Driver | None:
-        """The driver of a session it owns."""
+        """Return the driver of a session it owns."""
         ...
 
-    def drivers(self) -> list[Driver]:
-        """All of them."""
-        ...
+    def drivers(self) -> list[Driver]: ...
 
     async def attend(self, session_id: SessionId) -> None:
-        """Take a session nobody alive owns, or go on with one whose journal could not be written."""
+        """Acquire a session without a live owner, or continue one whose journal could not be written."""
         ...
 
 
@@ -70,7 +68,7 @@ class CommandListener:
         self._control = owner.clock.background("midcourse-control")
 
     def start(self) -> None:
-        """Begin to look at the inbox, and to sweep."""
+        """Begin to poll the inbox, and to sweep."""
         self._started = True
         self._control.start(self._listen)
 
@@ -81,25 +79,24 @@ class CommandListener:
         if not self._started:
             self._control.close()
             return
-        # Looked at, not waited for in a thread: agents may have taken all threads that the loop lends.
+        # Polled, not waited for in a thread: agents may have taken all threads that the loop lends.
         while self._control.is_alive:
             await self._clock.sleep(0.002)
 
     @property
     def is_listening(self) -> bool:
-        """Whether its thread lives, and has looked at the inbox lately."""
+        """True if its thread lives, and has recently polled the inbox."""
         return self._control.is_alive and self.is_fresh()
 
     @property
     def age(self) -> float | None:
-        """Seconds since its thread looked at the inbox; None: it does not live."""
+        """Seconds since its thread polled the inbox; None: it does not live."""
         return self._clock.monotonic() - self._looked_at if self._control.is_alive else None
 
     def is_fresh(self) -> bool:
-        """Whether the inbox has been looked at since this process last stood still.
+        """Return True if the inbox has been polled since this process was last suspended.
 
-        Shorter than the time after which others call it unreachable: who was told so finds its command carried out
-        first.
+        This is shorter than the time after which others report it unreachable: by then the command was carried out.
         """
         return self._clock.monotonic() - self._looked_at < 0.8 * self._settings.unreachable_after
 
@@ -123,7 +120,7 @@ class CommandListener:
     async def _listen(self) -> None:
         owner, poll = self._owner, self._settings.poll
         polled = self._clock.monotonic()
-        swept = polled - 2 * poll  # at once: what a dead process left behind goes on now
+        swept = polled - 2 * poll  # at once: what a dead process left behind continues now
         self._noted.set()
         while not self._closing:
             try:
@@ -152,7 +149,7 @@ class CommandListener:
             await self._owner.attend(session_id)
 
     async def _poll(self, now: float) -> None:
-        """What a lost wake-up would have told, and who has been silent."""
+        """Check for lost wake-ups, and for silent workers."""
         owner = self._owner
         mail: list[Driver] = []
         if owner.drivers() and await self._store.changed():
@@ -192,7 +189,7 @@ class CommandListener:
             log.warning(words, blocked.seconds)
             return
         driver = self._owner.driver(blocked.session) if blocked.session else None
-        if driver is not None:  # first of all: it may let go, and end, at any moment
+        if driver is not None:  # first of all: it may release it, and end, at any moment
             driver.name_as_blocking(blocked)
         whose = f"session {blocked.session}" if driver else "code outside any session"
         log.warning("%s has held its event loop for %.1f s: %s", whose, blocked.seconds, blocked.where)

@@ -1,4 +1,4 @@
-"""What an owner says of a command it has decided. It lies in the command's inbox row, for whoever put it."""
+"""The outcome of a command, by its owner. It is in the command's inbox row, for the sender."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from midcourse.errors import Damaged, InvalidInput, MidcourseError, Refused
 
 
 class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an inbox row was decided. It lies in the row, for whoever put it."""
+    """The decision about an inbox row. It is in the row, for the sender."""
 
     code: str = "ok"
     message: str = ""
@@ -32,12 +32,12 @@ _decoder = msgspec.json.Decoder(CommandOutcome)
 
 
 def encode_outcome(outcome: CommandOutcome) -> bytes:
-    """As it lies in the inbox row."""
+    """Encode it for the inbox row."""
     return _encoder.encode(outcome)
 
 
 def decode_outcome(content: bytes) -> CommandOutcome:
-    """From the inbox row."""
+    """Decode it from the inbox row."""
     return _decoder.decode(content)
 
 
@@ -45,7 +45,7 @@ def raise_if_refused(session_id: SessionId, outcome: CommandOutcome) -> None:
     """Raise what the owner refused the command with."""
     if outcome.code == "ok":
         return
-    if outcome.code == Damaged.code:  # whoever found the damage refused every command that lay in the inbox
+    if outcome.code == Damaged.code:  # the finder of the damage refused every command in the inbox
         raise Damaged(outcome.message, session_id=session_id)
     if outcome.code == InvalidInput.code:
         raise InvalidInput(outcome.message, field=outcome.field)
@@ -61,7 +61,7 @@ def raise_if_refused(session_id: SessionId, outcome: CommandOutcome) -> None:
 
 
 def refusal(error: MidcourseError, status: str, position: Position) -> CommandOutcome:
-    """The outcome of a command that was refused."""
+    """Return the outcome of a command that was refused."""
     allowed = error.allowed if isinstance(error, Refused) else ()
     raise_to = error.fields.get("raise_to")
     return CommandOutcome(

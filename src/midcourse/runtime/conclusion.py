@@ -23,7 +23,7 @@ from midcourse.runtime.rollback import Rollback
 
 
 class Conclusion:
-    """How one session's stops, rollbacks and turns end. On the agent's loop."""
+    """The end of one session's stops, rollbacks and turns. On the agent's loop."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class Conclusion:
         self._heard: int | None = None
 
     def note_return(self) -> None:
-        """What is said from now on comes after the agent's end."""
+        """Note that later messages come after the agent's end."""
         if self._heard is None and isinstance(self._task.ending, AgentReturned):
             self._heard = len(self._journal.session.messages)
 
     def finish_pause(self) -> None:
-        """Nothing runs, and the agent stands still: the pause is complete."""
+        """Complete the pause: nothing runs, and the agent is idle."""
         if not self._children.have_stopped() or self._gate.has_calls or self._task.is_in_its_own_code:
             return
         if self._rollback.is_running:
@@ -93,29 +93,29 @@ class Conclusion:
             self._parking.let_go(ended)
 
     async def _restart(self, ended: ev.SessionCancelled, seen: Position) -> None:
-        """Nothing of it is left: what was forced to end begins anew, and then it has ended. Again after a crash."""
+        """Begin the work of a session anew that was ended by force, and then end it. Again after a crash."""
         try:
             new = await self._ctx.tree.restart(self._journal.session)
         except MidcourseError as error:
             self._parking.leaving = None
-            self._journal.fail(error)  # it is taken again, and tries again
+            self._journal.fail(error)  # it is acquired again, and tries again
             self._react()
         else:
             self._parking.let_go(replace(ended, restarted_as=new), seen=seen)  # unless something was decided meanwhile
 
     def finish_undo(self) -> None:
-        """A session that had ended is rolled back."""
+        """Complete the rollback of a session that had ended."""
         undo = self._journal.session.undo
         if undo is not None and not undo.done and not self._rolls_back("all"):
             self._parking.let_go(ev.UndoFinished(receipt=self._rollback.receipt_lines(undo.receipt.values())))
 
     def _rolls_back(self, choice: UndoChoice) -> bool:
-        """Whether something is still being rolled back, here or (let go of) by a process that has the tools."""
+        """Return True if a rollback is under way, here or (after a release) by a process that has the tools."""
         if self._rollback.is_done(choice):
             return False
         if self._rollback.is_running:
             return True
-        # Whoever takes the session next goes on with it.
+        # The next owner of the session continues it.
         if self._rollback.lacks_tools or (self._gate.draining and self._rollback.is_needed(choice)):
             self._parking.let_go()
             return True
@@ -134,7 +134,7 @@ class Conclusion:
             self._end_turn((*closed(self._journal.session.asks, "withdrawn"), failed))
 
     def _end_turn(self, ended: tuple[ev.AnyEvent, ...], blobs: tuple[Blob, ...] = ()) -> None:
-        """Nothing comes after this turn. A cancel that has waited for its end rolls back what it was to. Locked."""
+        """End the last turn. A cancel that has waited for it rolls back. Under the journal's lock."""
         session = self._journal.session
         stop = session.deferred
         if stop is not None and stop.stop == "cancel":
@@ -148,7 +148,7 @@ class Conclusion:
     def complete(self, returned: AgentReturned) -> None:
         """End the turn with the agent's result, once what it held has been released."""
         if self._rollback.problem:
-            words = f"What the session holds could not be let go: {self._rollback.problem}"
+            words = f"What the session holds could not be released: {self._rollback.problem}"
             self._task.ending = AgentFailed("release_failed", words)
             self._react_soon()
         elif self._rollback.has_released():
@@ -161,7 +161,7 @@ class Conclusion:
         blobs = tuple(one for one in (blob, another, third) if one is not None)
         with self._journal.lock:  # what is decided meanwhile, on another thread, is for this end or for the next turn
             session = self._journal.session
-            if session.status not in LETS_RUN:  # stopped since: whoever decided that wakes this driver
+            if session.status not in LETS_RUN:  # stopped since: the one who decided that wakes this driver
                 return
             woken = (ev.SessionWoken(),) if session.status is Status.WAITING else ()
             ended = (
@@ -180,7 +180,7 @@ class Conclusion:
                 self._end_turn(ended, blobs)
 
     def _open_turn(self, opened: ev.TurnOpened, ended: tuple[ev.AnyEvent, ...], blobs: tuple[Blob, ...]) -> None:
-        """The agent is done, and there is something else to do. Under the journal's lock."""
+        """Open the next turn: the agent is done, and there is more to do. Under the journal's lock."""
         session = self._journal.session
         waits: tuple[ev.AnyEvent, ...] = ()
         if session.deferred is not None:  # a pause that has waited for this end: the next turn waits for its resume
@@ -194,7 +194,7 @@ class Conclusion:
 
 
 def _turn_of(late: tuple[Message, ...]) -> ev.TurnOpened:
-    """What was said after the agent had returned opens a new turn, as it would a moment later."""
+    """Return the turn that is opened by a message that came after the agent had returned."""
     said = [message for message in late if not message.withdrawn]
     text = "\n".join(message.text for message in said)
     return ev.TurnOpened(text=text, level=said[-1].level, by=said[-1].by, repeats=len(late))

@@ -1,4 +1,4 @@
-"""What every driver of a process shares: the store, the clock, who listens, the threads, the agents' loop."""
+"""The shared parts of every driver of a process: the store, the clock, listeners, threads, the agents' loop."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from midcourse.runtime.settings import Settings
 
 
 class SessionTree(Protocol):
-    """What a session can do about its children, whichever process drives them."""
+    """The operations of a session on its children, in any process."""
 
     async def create_child(self, child: SessionId, agent: Agent[object], goal: str, parent: SessionId) -> None:
         """Create the child, queued and unowned, or find it as it is."""
@@ -39,23 +39,23 @@ class SessionTree(Protocol):
         ...
 
     async def reopened(self, session: Session) -> Sequence[SessionId]:
-        """The sessions below this one that had ended and work again, as far as no live one stands between."""
+        """Return the sessions below this one that had ended and work again, as far as no live one is between."""
         ...
 
     async def look_up(self, child: SessionId) -> Session:
-        """The child as it is, at the least cost."""
+        """Return the child as it is, at the least cost."""
         ...
 
     def affords(self, session_id: SessionId, price: float) -> bool:
-        """Whether a session and those above it can pay ``price``, as far as they are driven here; else they pause."""
+        """Return True if a session and those above it, if driven here, can pay ``price``; else they pause."""
         ...
 
     def lets_priced_end(self, child: Session, command: AnyCommand) -> bool:
-        """Whether a command to a child passes on its parent's pause for the price of a call alone."""
+        """Return whether a command to a child passes on its parent's pause for the price of a call alone."""
         ...
 
     def look_up_here(self, session_id: SessionId) -> Session | None:
-        """A session as it is, if it is driven here."""
+        """Return a session as it is, if it is driven here."""
         ...
 
     def count_child(self, parent: SessionId, child: SessionId, dollars: float) -> None:
@@ -86,7 +86,7 @@ class SessionTree(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContext:
-    """What every driver of a process shares."""
+    """The shared parts of every driver of a process."""
 
     store: Store
     clock: Clock
@@ -100,13 +100,13 @@ class RuntimeContext:
     """Whether a stop was sent to that session that is not in its inbox yet."""
     admission: Admission
     environments: Callable[[str], Environments | None]
-    """Where the policy of that name wants a person to be asked; None if nobody watches."""
+    """Where the policy of that name wants a person to be asked; None without a policy."""
     most_for_a_call: Callable[[str], float | None]
     """Dollars that one call may cost under the policy of that name; None: any sum."""
     longest_correction: Callable[[str], int | None]
     """Characters of the longest correction that the policy of that name takes; None: any length."""
     requires_hypothesis: Callable[[Terms], bool]
-    """Whether an agent under these terms must state a hypothesis before it acts."""
+    """True if an agent under these terms must state a hypothesis before it acts."""
     tree: SessionTree
     standing: ActiveSwitches
-    """The kill switches: looked at before an agent begins."""
+    """The kill switches: checked before an agent begins."""

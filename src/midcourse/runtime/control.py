@@ -1,4 +1,4 @@
-"""Commands from anybody to any session: put into its inbox, decided by whoever owns it, answered with what is known."""
+"""Commands to any session: put into its inbox, decided by its owner, answered with what is known."""
 
 import asyncio
 import contextlib
@@ -64,7 +64,7 @@ class Control:
         Raises:
             Refused: the command is not allowed now.
             SessionNotFound: no such session.
-            InvalidInput: nobody could carry it out.
+            InvalidInput: it cannot be carried out.
         """
         check_command(command)
         if until not in get_args(Level):
@@ -75,10 +75,10 @@ class Control:
         # Without a driver because an earlier write failed: nothing of it runs, and nothing begins before this is put.
         holds = driver is not None or (isinstance(command, STOP_COMMANDS) and self.worker.has_given_up(session_id))
         if holds:
-            unwritten.defer(session_id, command)  # whoever drives it until this is written
+            unwritten.defer(session_id, command)  # any owner until this is written
         if driver is not None:
             driver.shut()  # the stop does not wait for the disk
-        # In a task of its own: the gate stays shut until the stop is decided, whoever gives up waiting for the answer.
+        # In a task of its own: the gate stays shut until the stop is decided, even if the caller gives up waiting.
         sending = asyncio.ensure_future(
             self._send(session_id, command, driver, earlier, place, holds=holds, until=until, wait=wait)
         )
@@ -93,8 +93,8 @@ class Control:
             return sending.result()
         if not holds:
             raise StoreUnavailable(
-                f"Cannot {cmd.phrase(command)} session '{session_id}': the store has not taken it within {wait:g} s, "
-                f"and may still do so. Send it again with the same id ('{command.id}') to see what became of it.",
+                f"Cannot {cmd.phrase(command)} session '{session_id}': the store has not written it within {wait:g} s, "
+                f"and may still do so. Send it again with the same id ('{command.id}') to see its outcome.",
                 session_id=session_id,
             )
         return self._not_durable(session_id, self.worker.driver(session_id) or driver)
@@ -190,7 +190,7 @@ class Control:
         if switch is None:
             return
         raise Refused(
-            f"Cannot {cmd.phrase(command)} session '{session_id}': kill switch '{switch.id}' stands over "
+            f"Cannot {cmd.phrase(command)} session '{session_id}': kill switch '{switch.id}' is in force over "
             f"{switch.scope} ({switch.reason}). Lift the switch first: "
             f"midcourse kill-switch lift {switch.id} --why '…'.",
             code="kill_switch_stands",
@@ -201,7 +201,7 @@ class Control:
     async def _outcome(
         self, session_id: SessionId, row: InboxRow, watcher: Watcher, wait: float
     ) -> CommandOutcome | None:
-        """How the row was decided, by the owner or, without one, here. None: the owner is silent."""
+        """Return how the row was decided, by the owner or, without one, here. None: the owner is silent."""
         worker = self.worker
         deadline = worker.clock.monotonic() + wait
         if row.outcome is not None:
@@ -216,7 +216,7 @@ class Control:
                 owned = await worker.store.head(session_id)
                 if owned.alive and owned.owner != worker.id:
                     worker.bus.send(owned.address, Wake(session_id, reply_to=worker.bus.address))
-                # An owner that has decided it and let go since needs no heir.
+                # An owner that has decided it and released since needs no heir.
                 elif (outcome := await self._known_outcome(session_id, row)) is not None:
                     return outcome
                 else:
@@ -233,7 +233,7 @@ class Control:
         return decode_outcome(known.outcome) if known is not None and known.outcome is not None else None
 
     async def _unanswered(self, session_id: SessionId, row: InboxRow, *, patient: bool) -> Reply:
-        """It is durable and not decided: the owner is silent, unless the caller was too impatient to tell."""
+        """Return the reply to a durable, undecided command: the owner is silent, or the caller waited too short."""
         owned = await self.worker.store.head(session_id)
         # One silence has one beginning, whichever command it is asked about.
         oldest = min((one.put_at for one in await self.worker.store.undecided(session_id)), default=row.put_at)
@@ -361,7 +361,7 @@ class Control:
         *,
         holds: bool,
     ) -> None:
-        """The stop has been decided or refused: the status alone says whether the gate is open."""
+        """Undo ``shut``: the stop was decided or refused, and the status alone counts again."""
         is_refused = not sent.cancelled() and sent.exception() is not None  # the caller may have given up waiting
         if holds and is_refused:
             self.worker.failed_writes.forget_deferred(session_id, command.id)
@@ -385,7 +385,7 @@ class Control:
         command: AnyCommand | None = None
         if session.status is Status.HALTED and session.halted_by == by and session.pause is not None:
             lift = cmd.Lift(id=passed_on_id(child, f"lift/{session.halts}"), by=by, role="operate")
-            with contextlib.suppress(Refused):  # somebody else was faster
+            with contextlib.suppress(Refused):  # another process was faster
                 await self.send(child, lift, until="decided", wait=self.worker.settings.unreachable_after)
             session = await self.session(child)
         if session.finishing is not None and session.finishing.by == by and session.finishing.stop == "pause":
@@ -397,7 +397,7 @@ class Control:
         elif session.status is Status.FAILED and again:
             command = cmd.Resume(id=passed_on_id(child, f"again/{session.position}"), by=by)
         if command is not None:
-            with contextlib.suppress(Refused):  # somebody else was faster
+            with contextlib.suppress(Refused):  # another process was faster
                 await self.send(child, command, until="decided", wait=self.worker.settings.unreachable_after)
             session = await self.session(child)
         if session.status is Status.QUEUED:
@@ -433,10 +433,10 @@ class Control:
                 await worker.store.create(
                     Creation(head_of(state.session, state.digest), rows, worker=None, audit=(entry,))
                 )
-            except Damaged:  # somebody else's, or nobody's any more
+            except Damaged:  # another owner's, or without one now
                 continue
             else:
-                if there.restarts != session.id:  # else: begun by whoever died before it could say so
+                if there.restarts != session.id:  # else: begun by a process that died before it could report it
                     continue
             if worker.drives:
                 await worker.attend(new)
@@ -444,27 +444,27 @@ class Control:
         raise AssertionError("numbers do not end")
 
     async def reopened(self, session: Session) -> Sequence[SessionId]:
-        """The sessions below this one that had ended and work again, as far as no live one stands between."""
+        """Return the sessions below this one that had ended and work again, as far as no live one is between."""
         live = {head.id: head for head in await self.worker.store.below(session.id, sorted(LIVE))}
         own = frozenset(session.children.values())
         return [head.id for head in live.values() if head.id not in own and not _is_below(head.id, session.id, live)]
 
     async def look_up(self, child: SessionId) -> Session:
-        """A session as it is, from memory if it is driven here."""
+        """Return a session as it is, from memory if it is driven here."""
         return self.look_up_here(child) or await self.session(child)
 
     def look_up_here(self, session_id: SessionId) -> Session | None:
-        """A session as it is, if it is driven here."""
+        """Return a session as it is, if it is driven here."""
         driver = self.worker.driver(session_id)
         return None if driver is None else driver.journal.session
 
     def affords(self, session_id: SessionId, price: float) -> bool:
-        """Whether a session and those above it can pay ``price``, as far as they are driven here; else they pause."""
+        """Return True if a session and those above it, if driven here, can pay ``price``; else they pause."""
         driver = self.worker.driver(session_id)
         return driver is None or driver.session_budget.affords(price)
 
     def lets_priced_end(self, child: Session, command: AnyCommand) -> bool:
-        """Whether a command to a child passes on its parent's pause for the price of a call alone."""
+        """Return whether a command to a child passes on its parent's pause for the price of a call alone."""
         if not isinstance(command, cmd.Pause) or child.parent is None or command.by != parent_name(child.parent):
             return False
         above = self.worker.driver(child.parent)
@@ -518,7 +518,7 @@ class Control:
         return None if driver is None else driver.session_budget.so_far
 
     async def session(self, session_id: SessionId) -> Session:
-        """The session as its journal tells it: what is durable, and nothing else.
+        """Return the session by its journal: only its durable state.
 
         Raises:
             SessionNotFound: no such session.
@@ -538,7 +538,7 @@ class Control:
 
 
 def _is_below(session: SessionId, top: SessionId, others: Collection[SessionId]) -> bool:
-    """Whether one of the others stands between a session and ``top``, above it."""
+    """Return True if one of the others is between a session and ``top``, above it."""
     above = session.rpartition(".")[0]
     while len(above) > len(top):
         if above in others:

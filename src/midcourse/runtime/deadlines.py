@@ -72,7 +72,7 @@ class Deadlines:
         return self._deadline(call.step)
 
     def _deadline(self, step: StepId) -> float | None:
-        """When a call in flight must end; None if it may finish."""
+        """Return when a call in flight must end; None if it may finish."""
         session = self._journal.session
         if session.status is Status.HALTED or self._gate.draining:
             return self._gate.drain_until if self._gate.draining else 0.0
@@ -87,7 +87,7 @@ class Deadlines:
         return None if message.grace is None else message.at + message.grace
 
     def _child_deadline(self) -> float | None:
-        """A call that waits for a child ends once the child has been stopped too, and never by a grace of its own."""
+        """End a call that waits for a child once the child has stopped too, never by a grace of its own."""
         if self._gate.draining:
             return 0.0
         stops = self._journal.session.status in (Status.PAUSING, Status.CANCELLING, Status.HALTED)
@@ -101,7 +101,7 @@ class Deadlines:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the wall clock was set back behind a session with a deadline, which a sweep would wake too late."""
+        """True if the wall clock was set back behind a session with a deadline, which a sweep would wake too late."""
         ahead = self._journal.now - self._clock.now()
         return bool(self._journal.session.deadlines) and ahead > AHEAD and not self._gate.draining
 

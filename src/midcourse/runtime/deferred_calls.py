@@ -13,7 +13,7 @@ class DeferredCalls:
         self._is_turning = False
 
     def after(self, act: Callable[[], None]) -> None:
-        """Run ``act`` once everybody who is ready now, and whoever they wake, has had a turn."""
+        """Run ``act`` once all ready callbacks, and those they wake, have run."""
         self._waiting[-1].append(act)
         if not self._is_turning:
             self._is_turning = True

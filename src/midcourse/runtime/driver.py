@@ -50,11 +50,11 @@ from midcourse.runtime.world_check import WorldCheck
 log = logging.getLogger("midcourse")
 
 STOPS: Final = frozenset({"ask", "pause", "stop"})
-"""What a policy decides that pauses."""
+"""The decisions of a policy that pause."""
 
 
 class Driver:
-    """The owner's side of one session. Without an agent it only decides, finishes stops, and lets go."""
+    """The owner's side of one session. Without an agent it only decides, finishes stops, and releases."""
 
     def __init__(
         self,
@@ -161,7 +161,6 @@ class Driver:
 
     @property
     def id(self) -> SessionId:
-        """The session's id."""
         return self.journal.session.id
 
     # ---- on any thread
@@ -174,25 +173,25 @@ class Driver:
         return await self._inbox.settle(put)
 
     async def recover(self) -> None:
-        """Decide the inbox first, whoever wakes this driver meanwhile; then act on what the journal says."""
+        """Decide the inbox first, even if this driver is woken in between; then act on the journal."""
         try:
             await self._inbox.settle()
         except MidcourseError as error:
-            self.journal.fail(error)  # nothing was decided: it is taken again from what is durable
+            self.journal.fail(error)  # nothing was decided: it is acquired again from what is durable
         finally:
             self._is_recovering = False
             self.wake()
 
     def shut(self) -> None:
-        """A stop is on its way: nothing begins until it is decided. Before anything is written."""
+        """Shut the gate before a stop is written: nothing begins until it is decided."""
         self._inbox.shut()
 
     def unshut(self) -> None:
-        """The stop has been decided or refused: the status alone speaks again."""
+        """Undo ``shut``: the stop was decided or refused, and the status alone counts again."""
         self._inbox.unshut()
 
     def running(self) -> tuple[RunningCall, ...]:
-        """Everything of the session that has begun and has not ended. On any thread."""
+        """Return everything of the session that has begun and has not ended. On any thread."""
         with self.journal.lock:
             now = self._ctx.clock.monotonic()
             calls = [call.running(now) for call in self.gate.begun.values()]
@@ -206,7 +205,7 @@ class Driver:
             return tuple(calls)
 
     def calls(self) -> list[CallInFlight]:
-        """The calls that have begun and not ended. On any thread."""
+        """Return the calls that have begun and not ended. On any thread."""
         with self.journal.lock:
             return [] if self._over else list(self.gate.begun.values())
 
@@ -215,12 +214,11 @@ class Driver:
         self.journal.risk = risk
 
     def keep_pace(self, pace: Pace) -> None:
-        """From now on it is written down this often."""
+        """Journal the session this often from now on."""
         self.journal.pace = pace
 
     @property
     def session(self) -> Session:
-        """The session as it is, durable or not."""
         return self.journal.session
 
     @property
@@ -230,17 +228,17 @@ class Driver:
 
     @property
     def has_agent(self) -> bool:
-        """Whether its agent can run here."""
+        """True if its agent can run here."""
         return self._agent is not None
 
     @property
     def may_ask(self) -> bool:
-        """Whether its agent may ask people anything."""
+        """True if its agent may ask people."""
         return self._agent is not None and self._agent.asks
 
     @property
     def is_recovering(self) -> bool:
-        """Whether commands that it found in its inbox are still to be decided."""
+        """True if commands that it found in its inbox are still to be decided."""
         return self._is_recovering
 
     async def step_in(self, command: Intervene) -> None:
@@ -263,12 +261,12 @@ class Driver:
 
     @property
     def error(self) -> BaseException | None:
-        """What the agent raised in this process, if that is how it ended: the journal keeps only its words."""
+        """The agent's exception in this process, if it ended so: the journal keeps only its text."""
         return self._task.error
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of the session is left in this process."""
+        """True if nothing of the session is left in this process."""
         return self._over
 
     def wake(self) -> None:
@@ -324,7 +322,7 @@ class Driver:
             self.gate.release_waiters()
             if self.journal.session.asks:
                 self._soon(self._note_waiting)
-        # Cold and waiting, it lies in the store until somebody answers: to start it would undo its parking.
+        # Cold and waiting, it stays in the store until there is an answer: to start it would undo its parking.
         elif (
             self._task.ending is None
             and self._start_task is None
@@ -339,14 +337,14 @@ class Driver:
                 self._start_task = self._ctx.loop.create_task(self._start(self._agent))
 
     def _soon(self, act: Callable[[], None]) -> None:
-        """After those who were woken have had their chance to go on."""
+        """Run it after the woken tasks have had their chance to continue."""
         loop = self._ctx.loop
         loop.call_soon(loop.call_soon, act)
 
     def _note_waiting(self) -> None:
         with self.journal.lock:
             session = self.journal.session
-            # An ask that has just been answered is no longer open, although its path has not gone on yet.
+            # An ask that has just been answered is no longer open, although its path has not continued yet.
             if session.status is Status.RUNNING and session.asks and self.gate.is_open and self.gate.only_asking:
                 self.journal.note(ev.SessionWaiting())
         self.react_to_rest()
@@ -372,7 +370,7 @@ class Driver:
             self._task.end_with(AgentFailed(error.code, without_path(error)))
         else:
             if self.session.status is not Status.QUEUED and self.session.status not in LETS_RUN:
-                self._start_task = None  # stopped since: it is started when it goes on
+                self._start_task = None  # stopped since: it is started when it continues
                 self.react()
                 return
             if not self._starting.begin():
@@ -400,15 +398,15 @@ class Driver:
         self.react()
 
     async def _is_halted(self) -> bool:
-        """Whether a kill switch keeps the agent from beginning. Looked up when it is durable that the session runs."""
-        if self._is_clear:  # whoever created it has looked
+        """Return True if a kill switch keeps the agent from beginning. Checked once it is durable that it runs."""
+        if self._is_clear:  # its creator has checked
             self._is_clear = False
             return False
         try:
             switch = await self._ctx.standing.switch_over(self.session)
             if switch is not None:
                 await self.obey(halt_of(switch, self.session))
-        except MidcourseError as error:  # nobody knows whether it may begin: it is taken again
+        except MidcourseError as error:  # it is unknown whether it may begin: it is acquired again
             self.journal.fail(error)
             return True
         return switch is not None
@@ -431,7 +429,7 @@ class Driver:
             return True
 
     def fail(self, failure: AgentFailed) -> None:
-        """The session cannot go on; it says why once nothing of it runs."""
+        """Fail the session once nothing of it runs."""
         self._task.end_with(failure)
         self._soon(self.react)
 
@@ -439,7 +437,7 @@ class Driver:
         self._task.fail_at_gate(AgentFailed(error.code, error.message))
 
     def touch(self) -> None:
-        """The agent made a ``run.*`` call: it can be paused there."""
+        """Note that the agent made a ``run.*`` call: it can be paused there."""
         self._last_run_call = self._ctx.clock.monotonic()
         self._silence_told = False
 
@@ -467,16 +465,16 @@ class Driver:
             self.journal.append(told)
         log.warning("session %s: no run.* call for %.0f s: %s", self.id, silent, told.advice)
 
-    # ---- letting go
+    # ---- release
 
     def drain(self, until: float) -> None:
-        """Take the session out of memory at its next safe point; calls in flight may go on until then."""
+        """Take the session out of memory at its next safe point; calls in flight may run until then."""
         self.gate.draining, self.gate.drain_until = True, self.journal.now + until - self._ctx.clock.now()
         self.react()
 
     @property
     def _is_busy(self) -> bool:
-        """Whether something of it runs beside its agent."""
+        """True if something of it runs beside its agent."""
         tasks = self._start_task is not None or self._recovery.task is not None
         return tasks or self.gate.has_calls or self._rollback.is_running
 
@@ -497,7 +495,7 @@ class Driver:
             self._parking.park(is_stuck=is_nobodys or self._starting.waits_for_its_parent)
 
     def _abandon(self) -> None:
-        """The journal cannot be written: stop everything that lives, and leave the session as it lies in the store."""
+        """Stop everything that lives, and leave the session as it is in the store: the journal cannot be written."""
         for call in list(self.gate.begun.values()):
             call.cut = True
             call.stop()

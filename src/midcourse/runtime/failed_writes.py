@@ -25,7 +25,7 @@ _MOST_PATIENT: Final = 60.0
 class _Failure:
     """When a session could not be written, and for how many seconds it waits.
 
-    ``alone``: so many once another session has kept a result since. They double if this one then fails again.
+    ``alone``: the seconds once another session has kept a result since. They double if this one then fails again.
     """
 
     at: float
@@ -66,7 +66,7 @@ class FailedWrites:
             self._replaced = error
 
     def add(self, session_id: SessionId, epoch: Epoch, error: MidcourseError) -> None:
-        """A write failed. It is tried again, after longer each time."""
+        """Note a failed write. It is tried again, after longer each time."""
         now, before = self._clock.monotonic(), self._failures.get(session_id)
         failure = _Failure(now)
         if before is not None:
@@ -112,7 +112,7 @@ class FailedWrites:
             self._failures[session_id] = replace(failure, wait=_AT_FIRST)
 
     def taken(self, session_id: SessionId) -> None:
-        """It is driven again."""
+        """Note that it is driven again."""
         self._epochs.pop(session_id, None)
         self._damage.pop(session_id, None)
 
@@ -142,9 +142,9 @@ class FailedWrites:
                 self._owed.pop(session_id, None)
 
     async def flush(self, session_id: SessionId, stops: Sequence[AnyCommand] | None = None) -> None:
-        """Put what is owed into the inbox, in its order; ``stops``: only these.
+        """Put the deferred stops into the inbox, in their order; ``stops``: only these.
 
-        A stop that somebody else is putting there at this moment is put twice, which is the same as once.
+        A stop that is put there by another caller at the same moment is put twice, which is the same as once.
 
         Raises:
             StoreError: that still cannot be written.

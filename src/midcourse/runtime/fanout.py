@@ -1,6 +1,6 @@
-"""Who wants to know when a session moves: watchers in this process, and addresses of other processes.
+"""Notify the watchers of a session: in this process, and at addresses of other processes.
 
-Nothing here ever waits for a watcher: it is told that there is more, and reads at its own pace.
+Nothing here ever waits for a watcher: it is notified that there is more, and reads at its own pace.
 """
 
 import asyncio
@@ -40,22 +40,22 @@ class Watcher:
             return
         try:
             self._loop.call_soon_threadsafe(self._moved.set)
-        except RuntimeError:  # the reader's loop is closed: nobody reads any more
+        except RuntimeError:  # the reader's loop is closed: no task reads any more
             return
 
     async def wait(self, seconds: float) -> None:
-        """Until there is more, or for ``seconds``: a lost wake-up must not be waited for."""
+        """Wait until there is more, or for ``seconds``: a lost wake-up must not block."""
         timer = self._clock.call_later(seconds, self._moved.set)
         try:
             await self._moved.wait()
         finally:
             timer.cancel()
         self._moved.clear()
-        self._is_told = False  # before it reads: what comes from here on is told anew
+        self._is_told = False  # before it reads: later events are notified anew
 
 
 class Fanout:
-    """The watchers of every session this process drives or looks at."""
+    """The watchers of every session that this process drives or reads."""
 
     def __init__(self, bus: Bus, clock: Clock) -> None:
         self._bus = bus
@@ -66,7 +66,7 @@ class Fanout:
 
     @contextmanager
     def watching(self, session_id: SessionId, *, deltas: bool = False, only_ends: bool = False) -> Generator[Watcher]:
-        """A watcher of a session, while the block lasts; with ``only_ends`` told only when it has left this process."""
+        """Yield a watcher of a session; with ``only_ends`` notified only once the session has left this process."""
         watcher = Watcher(self._clock, deltas=deltas, only_ends=only_ends)
         with self._lock:
             self._watchers.setdefault(session_id, []).append(watcher)
@@ -83,7 +83,7 @@ class Fanout:
         """Tell another process too, for the next seconds."""
         with self._lock:
             told = self._remote.setdefault(session_id, {})
-            # Who watches with previews and then sends a command goes on seeing them.
+            # A watcher with previews that sends a command still sees them.
             deltas = deltas or (address in told and told[address][1])
             told[address] = (self._clock.monotonic() + seconds, deltas)
 
@@ -102,13 +102,13 @@ class Fanout:
         return remote
 
     def grown(self, session_id: SessionId) -> None:
-        """The journal has durably grown, or a command was decided."""
+        """Note that the journal has durably grown, or a command was decided."""
         note = Grown(session_id)
         for address, _ in self.hear(note):
             self._bus.send(address, note)
 
     def left(self, session_id: SessionId) -> None:
-        """Nothing of the session is in this process any more."""
+        """Note that nothing of the session is in this process any more."""
         self.grown(session_id)
         for watcher in self._audience(session_id)[0]:
             watcher.poke()

@@ -1,7 +1,7 @@
-"""The sticky gate: nothing of a session begins unless it stands open, and looking and passing are one act.
+"""The sticky gate: nothing of a session begins unless it is open, and checking and passing are one act.
 
-It is derived, not set: it stands open exactly while the folded status lets the agent run. Whoever changes the status
-holds the journal's lock, and so does whoever passes; so the calls listed when a stop is decided are all there are.
+It is derived, not set: it is open exactly while the folded status lets the agent run. A change of the status holds the
+journal's lock, and so does a passing call; so the calls listed when a stop is decided are all there are.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ LETS_RUN: Final = frozenset({Status.RUNNING, Status.WAITING})
 
 
 class Gate:
-    """Who has begun, who waits, and whether anybody may pass."""
+    """The calls that have begun, the waiting ones, and the state of the gate."""
 
     def __init__(
         self,
@@ -49,24 +49,24 @@ class Gate:
 
     @property
     def is_open(self) -> bool:
-        """Whether a call may begin now. Look under the journal's lock, and pass in the same hold of it."""
+        """True if a call may begin now. Check it under the journal's lock, and pass in the same hold of it."""
         return not self.interrupted and self.lets_calls_continue and not self._is_held()
 
     @property
     def lets_priced_end(self) -> bool:
-        """Whether the session pauses for the price of a call alone: what was priced before that call ends normally."""
+        """True if the session pauses for the price of a call alone: what was priced before that call ends normally."""
         session = self._journal.session
         stands = session.pause is not None and session.pause.id == self.too_dear
         return stands and session.status is Status.PAUSING
 
     @property
     def lets_journaled_begin(self) -> bool:
-        """Whether a call whose start is durable may begin now. Look, and pass, as for ``is_open``."""
+        """True if a call whose start is durable may begin now. Look, and pass, as for ``is_open``."""
         return self.is_open or (self.lets_priced_end and not self.interrupted and not self._is_shut)
 
     @property
     def lets_calls_continue(self) -> bool:
-        """Whether no stop stands against what has begun: an agent that has ended leaves its calls to end by themselves.
+        """True if no stop applies to what has begun: an agent that has ended leaves its calls to end by themselves.
 
         A child that was spawned has begun in this sense, although its own agent has not.
         """
@@ -74,7 +74,7 @@ class Gate:
 
     @property
     def _is_shut(self) -> bool:
-        """Whether something shuts it that the status does not tell."""
+        """True if something shuts it that the status does not tell."""
         journal = self._journal
         return bool(
             self.stops_on_the_way
@@ -88,29 +88,29 @@ class Gate:
 
     @property
     def has_calls(self) -> bool:
-        """Whether a call has begun and not ended, is being settled, or has a start in the journal and none here yet."""
+        """True if a call has begun and not ended, is being settled, or has a start in the journal and none here yet."""
         return bool(self.begun or self.on_the_way or self.settling)
 
     @property
     def waiting(self) -> int:
-        """How many paths of the agent stand at the gate or at an ask, or wait to try again."""
+        """The number of the agent's paths that wait at the gate or at an ask, or to try again."""
         return len(self._waiting) + len(self._asking) + len(self._delayed)
 
     @property
     def has_waiting(self) -> bool:
-        """Whether a path of the agent waits to pass."""
+        """True if a path of the agent waits to pass."""
         return bool(self._waiting)
 
     @property
     def only_asking(self) -> bool:
-        """Whether every path that is known waits for a person."""
+        """True if every path that is known waits for a person."""
         return bool(self._asking) and not self._waiting and not self._delayed and not self.has_calls
 
     async def wait(self) -> None:
-        """Until the gate stands open.
+        """Wait until the gate is open.
 
         Raises:
-            InterruptRequested: the agent is being taken down.
+            InterruptRequested: the agent is being interrupted.
         """
         while True:
             if self.interrupted:
@@ -126,12 +126,12 @@ class Gate:
                 del self._waiting[waiter]
 
     async def wait_for(self, seconds: float | None, *, unless: Callable[[], bool]) -> None:
-        """For so long, whether the gate is open or shut, or until ``unless`` holds after something was decided.
+        """Wait for so long, with the gate open or shut, or until ``unless`` holds after a decision.
 
         ``seconds``: None is for however long that takes.
 
         Raises:
-            InterruptRequested: the agent is being taken down.
+            InterruptRequested: the agent is being interrupted.
         """
         if self.interrupted:
             raise InterruptRequested
@@ -148,7 +148,7 @@ class Gate:
             del self._delayed[waiter]
 
     async def until_fresh(self) -> None:
-        """Until the inbox has been looked at since this process last stood still. Costs nothing when it did not."""
+        """Wait until the inbox has been polled since this process was last suspended. Usually costs nothing."""
         while not self._is_fresh() and not self.interrupted:
             waiter = self._add_waiter()
             self._stale[waiter] = None
@@ -158,10 +158,10 @@ class Gate:
                 del self._stale[waiter]
 
     async def wait_for_answer(self, step: StepId) -> None:
-        """Until something becomes of the ask that ``step`` opened.
+        """Wait for an answer to the ask that ``step`` opened, or for its end.
 
         Raises:
-            InterruptRequested: the agent is being taken down.
+            InterruptRequested: the agent is being interrupted.
         """
         if self.interrupted:
             raise InterruptRequested
@@ -173,13 +173,13 @@ class Gate:
             self._asking.pop(step, None)
 
     def _add_waiter(self) -> "asyncio.Future[None]":
-        """A place to wait at; that somebody stands there may be what a stop has been waiting for."""
+        """Return a future to wait at; a stop may have been waiting for this."""
         loop = asyncio.get_running_loop()
         loop.call_soon(self._on_wait)
         return loop.create_future()
 
     def release_stale(self) -> None:
-        """Let those go on who waited for a look at the inbox, whatever the status. On the agent's loop."""
+        """Wake the tasks that waited for a poll of the inbox, in any status. On the agent's loop."""
         if self._stale and self._is_fresh():
             for waiter in [waiter for waiter in self._stale if not waiter.done()]:
                 waiter.set_result(None)
@@ -200,7 +200,7 @@ class Gate:
                 waiter.set_result(None)
 
     def interrupt(self) -> None:
-        """Take the agent down: everybody who waits, and whoever comes, gets the stop. On the agent's loop."""
+        """Interrupt the agent: all its waiting and later tasks get the stop. On the agent's loop."""
         self.interrupted = True
         for waiter in [*self._waiting, *self._stale, *self._asking.values(), *self._delayed]:
             if not waiter.done():

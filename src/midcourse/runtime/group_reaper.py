@@ -8,7 +8,7 @@ from midcourse.runtime.process_groups import ProcessGroupReaper
 
 @cache
 def process_group_reaper() -> ProcessGroupReaper:
-    """The same one for everybody; it starts its helper process at its first use, and ends with this process."""
+    """Return the reaper of this process; it starts its helper process at its first use, and ends with this process."""
     minder = ProcessGroupReaper()
     atexit.register(minder.close)
     return minder

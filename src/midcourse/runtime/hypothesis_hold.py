@@ -19,7 +19,7 @@ from midcourse.runtime.journal import Journal
 from midcourse.runtime.step_request import StepRequest
 
 _TOLD: Final = "told"
-"""Begins the name of a drawn value: which message a step was told of instead of being begun."""
+"""The prefix of a drawn value: the message that a step got instead of being begun."""
 
 
 class HypothesisHold:
@@ -76,7 +76,7 @@ class HypothesisHold:
         return self._is_required and is_held(self._session)
 
     def _has_news(self, known: int) -> bool:
-        """Whether there is another way to go than to wait: to act, to be told, or to ask the agent now."""
+        """Return True if there is a reason to stop waiting: to act, to be notified, or to ask the agent now."""
         session = self._session
         return not self._is_held or len(session.said) > known or not (session.unstated or session.asks)
 
@@ -90,6 +90,6 @@ class HypothesisHold:
         return redirected(session, message, "", DID_NOT_HAPPEN)
 
     def _tell_again(self, step: StepRequest) -> None:
-        """A replay is told what was said then, although the hypothesis has been stated since."""
+        """Give a replay the message of that time, although the hypothesis has been stated since."""
         if drawn := self._journal.log.drawn.get(f"{_TOLD} {step.id}"):
             raise redirected(self._session, decode(drawn[0].raw), "", DID_NOT_HAPPEN)

@@ -132,7 +132,7 @@ class Journal:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing was appended since this owner took the session."""
+        """True if nothing was appended since this owner acquired the session."""
         return self._taken is not None
 
     def note(self, event: AnyEvent, *blobs: Blob) -> None:
@@ -156,7 +156,7 @@ class Journal:
         self._write_if_due()
 
     def _write_if_due(self, ahead: int = 0) -> None:
-        """What was noted, and a snapshot, if one is due with so many more tokens."""
+        """Write what was noted, and a snapshot, if one is due with so many more tokens."""
         if not self.leaving and self._is_snapshot_due(ahead):
             if self._rows:
                 self._write(None)
@@ -241,16 +241,14 @@ class Journal:
         )
 
     def _notify_checkpoint(self, event: AskOpened | AskAnswered | AskClosed, position: Position) -> None:
-        """Where a session waits for a person, and goes on: what whoever reads the log looks for."""
+        """Log where a session waits for a person, and continues: the important lines for a reader of the log."""
         name = self._fold.session.id
         match event:
             case AskOpened():
-                why = (
-                    f" ({event.reason})" if event.reason in REASONS else ""
-                )  # whatever else there stands, an agent said
+                why = f" ({event.reason})" if event.reason in REASONS else ""  # any other text is an agent's
                 words = f"waits at {checkpoint_id(name, position)} for an answer to {event.ask}{why}"
             case AskAnswered():
-                words = f"goes on: {event.ask} was answered by {event.by}"
+                words = f"continues: {event.ask} was answered by {event.by}"
             case AskClosed():
                 words = f"waits for {event.ask} no more: {event.end}"
         log.info("checkpoint: session %s %s", name, words, extra={"session": name})
@@ -281,7 +279,7 @@ class Journal:
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """Nothing more can be written: the owner stops, and the session goes on from what is durable."""
+        """Fail for good: nothing more can be written, and the session continues later from its durable state."""
         with self.lock:
             if self.broken is not None:
                 return
@@ -329,7 +327,7 @@ class Journal:
                 events = (self._taken, *events)
             if self._rows:
                 self._write(None)
-            ahead = Fold(self.session, StepLog(), self._fold.digest)  # the log is not looked at before the write
+            ahead = Fold(self.session, StepLog(), self._fold.digest)  # the log is not read before the write
             rows: list[Row] = []
             recorded: list[tuple[float, AnyEvent, bytes]] = []
             for event in events:
@@ -369,12 +367,12 @@ class Journal:
 
 
 def head_of(session: Session, digest: bytes, risk: float | None = None, *, owned: bool = False) -> Head:
-    """What lists and sweeps see of a session. ``owned``: its owner goes on with it, and has not let it go."""
+    """Return the session's entry for lists and sweeps. ``owned``: its owner continues it, and did not release it."""
     deadlines = [] if session.status in ENDED else list(session.deadlines)
     if session.undo is not None and not session.undo.done:
-        deadlines.append(session.undo.since)  # ended, but somebody must go on undoing
+        deadlines.append(session.undo.since)  # ended, but its undo must be completed
     if owned and session.status is Status.HALTED and session.children:
-        deadlines.append(session.at)  # should its owner die, somebody must pass the halt on
+        deadlines.append(session.at)  # should its owner die, the halt must be passed on
     busy = next((call for call in session.calls.values() if not call.end or call.undo == "running"), None)
     return Head(
         id=session.id,

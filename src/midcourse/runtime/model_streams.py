@@ -20,9 +20,9 @@ from midcourse.runtime.session_budget import SessionBudget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEnd:
-    """The last thing a streaming function may yield: what the step returns instead of its text, and what it cost.
+    """The last item of a streaming function: the step's result in place of its text, and its cost.
 
-    Without a ``cost`` nobody knows it; 0 is known to be nothing.
+    Without a ``cost`` it is unknown; 0 means that it cost nothing.
     """
 
     value: object = None

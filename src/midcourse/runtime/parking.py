@@ -24,7 +24,7 @@ _TRY_AGAIN: Final = 0.5
 
 
 class Parking:
-    """How one session leaves memory: parked, released, or taken down at the end of its process. On the agent's loop."""
+    """Take a session out of memory: parked, released, or at the end of its process. On the agent's loop."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Parking:
         self._rests_since: float | None = None
 
     def park(self, *, is_stuck: bool) -> None:
-        """Leave a session in the store of which nothing lives here. ``is_stuck``: it cannot begin or go on here."""
+        """Leave a session in the store of which nothing lives here. ``is_stuck``: it cannot begin or continue here."""
         status, is_untouched = self._journal.session.status, self._journal.is_untouched
         if self.leaving is not None or (status in RESTS and self._deadlines.is_ahead):
             return
@@ -65,7 +65,7 @@ class Parking:
             self.let_go()
 
     def consider(self) -> None:
-        """A warm session that has rested long enough is taken down, to be started cold when it is resumed."""
+        """Stop a warm session that has rested long enough; it is started cold when it is resumed."""
         now = self._ctx.clock.monotonic()
         if self._gate.draining and (not self._task.is_in_its_own_code or self._gate.drain_until <= self._journal.now):
             self._task.take_down()

@@ -53,7 +53,7 @@ def packed_call(
     arguments: tuple[object, ...],
     keywords: Mapping[str, object],
 ) -> bytes:
-    """The call as it is sent.
+    """Return the call as it is sent.
 
     Raises:
         ProcessFailed: it cannot be pickled.
@@ -68,18 +68,18 @@ def packed_call(
     except Exception as error:
         name = getattr(function, "__qualname__", repr(function))
         raise ProcessFailed(
-            f"{name} cannot be called in a process: {describe(error)}. Use a function that stands at the top level of "
-            "a module, and arguments that can be pickled."
+            f"{name} cannot be called in a process: {describe(error)}. Use a function at the top level of a module, "
+            "and arguments that can be pickled."
         ) from error
 
 
 def needs_main(request: bytes) -> bool:
-    """Whether the call may need what the program's main module defines."""
+    """Return True if the call may need definitions of the program's main module."""
     return b"__main__" in request
 
 
 def is_clean(reply: bytes) -> bool:
-    """Whether the call has left no thread and no child behind, so that its process can do another."""
+    """Return True if the call has left no thread and no child behind, so that its process can do another."""
     return reply[1:2] == _CLEAN
 
 
@@ -113,7 +113,7 @@ def _raise_again(kind: str, detail: str, packed: bytes) -> Never:
 
 
 def command(descriptor: int) -> list[str]:
-    """What starts a process that does calls: the same interpreter, with the same options and the same path."""
+    """Return the command that starts a process for calls: the same interpreter, with the same options and path."""
     from multiprocessing import spawn
 
     usual = spawn.get_command_line()
@@ -122,12 +122,12 @@ def command(descriptor: int) -> list[str]:
 
 
 def greeting(*, load_main: bool) -> bytes:
-    """The first message to such a process."""
+    """Return the first message to such a process."""
     return pickle.dumps((sys.argv, _main_module(), load_main))
 
 
 def _main_module() -> dict[str, str]:
-    """Where the program's main module can be loaded from, in the words of multiprocessing."""
+    """Return where the program's main module can be loaded from, in multiprocessing's form."""
     main = sys.modules["__main__"]
     sys.modules.setdefault("__mp_main__", main)  # what it defines comes back under this name
     name = getattr(getattr(main, "__spec__", None), "name", None)
@@ -163,10 +163,10 @@ def serve(descriptor: int) -> Never:
 
 
 def _listen(line: socket.socket, requests: "SimpleQueue[bytes]") -> None:
-    """Pass calls on. When the line ends, so has the program: end this process too, with all that it has started.
+    """Pass calls on. When the pipe ends, so has the program: end this process too, with all that it has started.
 
-    The program's minder does the same from outside, also while a function lets no other thread run. This is for when
-    somebody has killed the minder.
+    The program's reaper does the same from outside, also while a function lets no other thread run. This is for the
+    case that the reaper was killed.
     """
     with suppress(EOFError, OSError):
         while True:
@@ -244,11 +244,11 @@ def _failure(left: bytes, words: str) -> bytes:
 
 
 def _left_behind(threads: set[threading.Thread]) -> bytes:
-    """Whether a thread or a child of the call is still there."""
+    """Return whether a thread or a child of the call is still there."""
     if not threads.issuperset(threading.enumerate()):
         return _LEFT_SOMETHING
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:  # one that has ended and that nobody waited for
+        while os.waitpid(-1, os.WNOHANG)[0]:  # one that has ended and was not waited for
             pass
     except ChildProcessError:
         return _CLEAN
@@ -256,7 +256,7 @@ def _left_behind(threads: set[threading.Thread]) -> bytes:
 
 
 def _packed_error(error: Exception) -> bytes:
-    """As pickle does it, if that can be read back; else without calling its ``__init__``; else nothing."""
+    """Pickle the error, if that can be read back; else without calling its ``__init__``; else nothing."""
     for form in (error, _Bare(error)):
         with suppress(Exception):
             packed = pickle.dumps(form)
@@ -283,7 +283,7 @@ def _remade(kind: type[Exception], arguments: tuple[object, ...], attributes: di
 
 
 def _flush() -> None:
-    """What was printed and not written would be lost when this process is killed."""
+    """Flush the printed output, which would be lost when this process is killed."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()

@@ -1,10 +1,10 @@
-"""Process groups that can be killed at once and that die with this process, whatever kills it.
+"""Process groups that can be killed at once and that die with this process, however it is killed.
 
-A group is minded by a helper process, told of it before anything in the group begins. The helper holds one end of a
-line; when this process ends, by whatever signal, the line ends too, and the helper kills every group it minds.
+A helper process watches a group, and knows of it before anything in the group begins. The helper holds one end of a
+pipe; when this process ends, by any signal, the pipe ends too, and the helper kills every group it watches.
 
-Linux has PR_SET_PDEATHSIG for this. It kills the leader of a group before the leader can kill the rest of it, it
-fires when the starting *thread* ends, and other systems lack it.
+Linux has PR_SET_PDEATHSIG for this. It kills the leader of a group before the leader can kill the rest of it, it fires
+when the starting *thread* ends, and other systems lack it.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _ends: "WeakSet[socket.socket | IO[bytes]]" = WeakSet()
 
 
 def liveness_pipe() -> tuple[socket.socket, socket.socket]:
-    """The two ends of a line. Each end hears when the other is held by nobody any more."""
+    """Return the two ends of a pipe. Each end notices when the other is closed everywhere."""
     ours, theirs = socket.socketpair()
     keep_private(ours)
     keep_private(theirs)
@@ -76,8 +76,8 @@ async def wait_through_cancellation(future: "asyncio.Future[Any]") -> bool:
 class ProcessGroupReaper:
     """The helper that kills this process's groups when this process is gone. One for all loops and threads.
 
-    It is started at its first use. One that was killed is replaced at the next use and told of every group that lives.
-    Its methods wait for another process: not for an event loop.
+    It is started at its first use. One that was killed is replaced at the next use and gets every group that lives. Its
+    methods wait for another process: not for an event loop.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class ProcessGroupReaper:
                 self._replace()
 
     def forget(self, group: int) -> None:
-        """No longer mind ``group``. To be called before its number can become somebody else's."""
+        """Stop watching ``group``. Call it before its number can be reused."""
         with self._lock:
             self._groups.discard(group)
             if self._line is not None:
@@ -126,7 +126,7 @@ class ProcessGroupReaper:
             return
         try:
             helper.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:  # somebody has stopped it
+        except subprocess.TimeoutExpired:  # it was stopped
             helper.kill()
             helper.wait()
 
@@ -210,7 +210,7 @@ class ProcessGroup:
     def kill(self) -> None:
         """SIGKILL all of it, at once. It may have ended already."""
         with self._lock:
-            if not self._reaped:  # from then on the number may be somebody else's
+            if not self._reaped:  # from then on the number may be reused
                 _kill(self.leader.pid)
 
     def wait(self) -> None:
@@ -231,7 +231,7 @@ class ProcessGroup:
         return _is_gone(self.leader.pid)
 
     def close_pipes(self) -> None:
-        """Let go of what the leader was given as standard streams."""
+        """Close the leader's standard streams."""
         for pipe in (self.leader.stdin, self.leader.stdout, self.leader.stderr):
             if pipe is not None:
                 pipe.close()
@@ -244,7 +244,7 @@ def _kill(group: int) -> None:
 
 
 def _is_gone(group: int) -> bool:
-    """Whether all of a killed group is dead, after a while. One that is dead and that nobody has reaped yet is."""
+    """Return True if all of a killed group is dead, after a while. Dead and not yet reaped counts."""
     living: list[str] | None = None
     for step in range(_SETTLE_STEPS):
         with suppress(ChildProcessError):

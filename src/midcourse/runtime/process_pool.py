@@ -34,7 +34,7 @@ class ProcessDied(ProcessFailed):
 
 
 def do_nothing(about: object) -> None:
-    """What is done in a process before a call, if nothing is to be done."""
+    """Do nothing: the default preparation of a process before a call."""
 
 
 class ProcessPool:
@@ -79,11 +79,11 @@ class ProcessPool:
     ) -> object:
         """Call ``function`` in a process, after ``prepare(about)``; return or raise what it does.
 
-        When the waiting task is cancelled, the process is killed with its group, and the cancellation goes on once they
-        are dead. Calls beyond ``most`` wait for their turn, first come, first served.
+        When the waiting task is cancelled, the process is killed with its group, and the cancellation continues once
+        they are dead. Calls beyond ``most`` wait for their turn, first come, first served.
 
         Raises:
-            ProcessDied: the process ended by itself, or somebody else killed it.
+            ProcessDied: the process ended by itself, or was killed from outside.
             ProcessFailed: something could not be pickled, or not be found in the other process.
         """
         request = packed_call(self._prepare, about, function, arguments, keywords or {})
@@ -147,7 +147,7 @@ class ProcessPool:
         while self._waiting and self._idle:
             turn = self._waiting.popleft()
             if not turn.done():
-                process = self._idle.pop()  # the one used last: those that nobody needs stay at the other end
+                process = self._idle.pop()  # the one used last: idle ones stay at the other end
                 process.busy = True
                 turn.set_result(process)
         if self._closed:
@@ -185,7 +185,7 @@ class ProcessPool:
             self._balance()
 
     def _trim(self) -> None:
-        """Let go of those above ``warm`` that nobody has needed for a while."""
+        """Stop the processes above ``warm`` that have been idle for a while."""
         if not self._closed and self._trimming is None and len(self._idle) > self._warm:
             self._trimming = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._let_go)
 
@@ -265,7 +265,7 @@ class _Process:
         return bytes(content)
 
     def _live(self) -> None:
-        """The whole life of the process, in its thread."""
+        """Run the whole life of the process, in its thread."""
         error, code = None, None
         try:
             with self._theirs:
@@ -280,7 +280,7 @@ class _Process:
             group.wait()
             group.reap()
             code = group.leader.returncode
-        except Exception as failure:  # noqa: BLE001 - whatever it is, whoever waits must hear of it
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the waiting task must get it
             error = failure
         self._tell(lambda: self._is_gone(code, error))
 
@@ -294,7 +294,7 @@ class _Process:
         return False
 
     def _tell(self, news: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
+        with suppress(RuntimeError):  # the loop is closed: no task waits
             self._loop.call_soon_threadsafe(news)
 
     def _is_ready(self) -> None:
@@ -303,7 +303,7 @@ class _Process:
 
     def _is_gone(self, code: int | None, error: Exception | None) -> None:
         self.error = error
-        # A process that has left the group may hold the other end; whoever waits for a reply must not wait for that.
+        # A process that has left the group may hold the other end; do not wait for that.
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_RDWR)
         self.gone.set_result(code)
@@ -321,7 +321,7 @@ def _died(code: int | None, *, closed: bool) -> ProcessDied:
     if code is None or code >= 0:
         how = f"ended with exit code {code}"
     elif code == -signal.SIGKILL:
-        how = "was killed with SIGKILL, by somebody or because memory ran out,"
+        how = "was killed with SIGKILL, by a person or because memory ran out,"
     else:
         names = {number.value: number.name for number in signal.Signals}
         how = f"was ended by {names.get(-code, f'signal {-code}')}"

@@ -1,4 +1,4 @@
-"""Touches of prod and of paid APIs, as the audit log keeps them: reads, and calls that nobody had to approve, too."""
+"""Record touches of prod and of paid APIs in the audit log: also reads, and calls without an approval."""
 
 from typing import Any, Final
 
@@ -11,9 +11,9 @@ from midcourse.runtime.context import RuntimeContext
 from midcourse.runtime.tools import Tool
 
 HARMLESS: Final = frozenset({"dev", "development", "local", "test", "testing", "sandbox", "staging"})
-"""Environments in which nobody is asked. Any other name counts as prod: a typo must not switch approvals off."""
+"""Environments without approvals. Any other name counts as prod: a typo must not switch approvals off."""
 _UNWATCHED: Final = Environments()
-"""What counts for a session that no policy watches."""
+"""The settings of a session without a policy."""
 
 
 def prod_access_entry(

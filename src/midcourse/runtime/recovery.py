@@ -1,4 +1,4 @@
-"""Recovery: what is settled and checked before an agent goes on, cold after a crash or warm after a long rest."""
+"""Settle and check before an agent continues, cold after a crash or warm after a long rest."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -43,7 +43,7 @@ class Recovery:
         self._react = react
 
     def settle_first(self) -> bool:
-        """Before an agent starts cold: whether calls that were lost with a process must be settled, or asked about."""
+        """Return whether, before a cold start, lost calls must be settled, or asked about."""
         if not any(True for _ in self._settling.open_calls()) and not self._world.is_to_be_checked:
             refused = self._world.refused()
             if refused is not None:
@@ -69,7 +69,7 @@ class Recovery:
             self._react()
 
     def check_world(self) -> None:
-        """Before a warm agent passes the gate after a long rest: whether the world is as its tools had observed it.
+        """Check the world after a long rest, before a warm agent passes the gate: is it as its tools had observed it?
 
         Not while a call of its own is in flight, which could outlive a halt: its write is no change.
         """

@@ -21,12 +21,12 @@ class RedactedArguments(dict[str, Any]):
         raise KeyError(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The argument, or ``default`` if it was never there."""
+        """Return the argument, or ``default`` if it was never there."""
         return default if name not in self and name not in self.missing else self[name]
 
 
 def restored(tool: Tool[..., Any], content: bytes) -> tuple[dict[str, Any], str]:
-    """A call's arguments from its journal, and a sentence about what is withheld, empty if nothing is.
+    """Return a call's arguments from its journal, and a sentence about withheld ones, empty without any.
 
     Raises:
         InvalidInput: they do not fit the tool any more.

@@ -29,7 +29,7 @@ class Retries:
         self._ctx = ctx
 
     def planned(self, step: StepRequest, call: CallInFlight, ended: CallEnd, detail: str) -> ev.StepRetrying | None:
-        """That it is tried again, and when; None: it has failed. Under the journal's lock."""
+        """Return the event that it is retried, and when; None: it has failed. Under the journal's lock."""
         error, retry = ended.error, _retry_of(step)
         if error is None or ended.returned or call.timed_out or call.effect == "irreversible":
             return None
@@ -71,10 +71,10 @@ class Retries:
         return record.left
 
     async def wait(self, step: StepRequest) -> None:
-        """Until the next attempt is due and the gate stands open. A redirect ends the wait of whom it concerns.
+        """Wait until the next attempt is due and the gate is open. A redirect ends the wait of the steps it concerns.
 
         Raises:
-            InterruptRequested: the agent is being taken down.
+            InterruptRequested: the agent is being interrupted.
         """
         record = self._journal.log.steps.get(step.id)
         if record is None or not record.again_at:
@@ -86,7 +86,7 @@ class Retries:
         await self._gate.wait()
 
     def _is_redirected(self, step: StepRequest, since: int) -> bool:
-        """Whether a redirect closes the step, or is to be told to its model: at once, whatever a provider asked for."""
+        """Return True if a redirect closes the step, or is for its model: at once, even if a provider asked to wait."""
         concerns = step.kind == "model" or step.on_redirect == "raise"
         return concerns and last_redirect(self._journal, since=since) is not None
 
@@ -104,7 +104,7 @@ NEVER = Retry(1)
 
 
 def _is_cancelled(session: Session) -> bool:
-    """Nothing of it is done again."""
+    """Return True if nothing of it is done again."""
     return Status.CANCELLING in (session.status, session.halted_from)
 
 

@@ -1,6 +1,6 @@
-"""Rolls back what a cancel or an undo wants undone: calls in flight, then children, then finished effects, then holds.
+"""Roll back for a cancel or an undo: calls in flight, then children, then finished effects, then holds.
 
-Everything it does is journaled as it is done, so that after a crash it goes on from there; what it finds done it skips.
+Every act is journaled as it is done, so that it continues there after a crash; finished ones are skipped.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from midcourse.runtime.undo import UndoRunner
 log = logging.getLogger("midcourse")
 
 _HOLDS_BACK: Final = frozenset({Status.HALTED, Status.PAUSING, Status.PAUSED})
-"""Where nothing is rolled back or let go."""
+"""The statuses in which nothing is rolled back or released."""
 
 
 class Rollback:
@@ -47,27 +47,27 @@ class Rollback:
         self._call_recovery = settling
         self._moved = moved
         self.problem = ""
-        """What it ended with that nobody had foreseen; empty: nothing."""
+        """The unexpected error that ended it; empty: none."""
         self._done: set[UndoChoice] = set()
         self._task: asyncio.Task[None] | None = None
         self._was_cut_short = False
 
     @property
     def lacks_tools(self) -> bool:
-        """Whether it needs tools that this process does not have, and must wait for one that does."""
+        """True if it needs tools that this process does not have, and must wait for one that does."""
         return bool(self._undo_runner.missing) and bool(self._journal.session.needs)
 
     @property
     def is_running(self) -> bool:
-        """Whether it is under way."""
+        """True while it runs."""
         return self._task is not None
 
     def is_done(self, choice: UndoChoice) -> bool:
-        """Whether everything that ``choice`` asks for was tried."""
+        """Return True if everything that ``choice`` asks for was tried."""
         return choice in self._done
 
     def is_needed(self, choice: UndoChoice) -> bool:
-        """Whether there is anything to do for ``choice`` that needs the tools."""
+        """Return True if there is anything to do for ``choice`` that needs the tools."""
         session = self._journal.session
         return choice == "all" or bool(session.holds) or any(True for _ in self._call_recovery.open_calls())
 
@@ -82,7 +82,7 @@ class Rollback:
             self._task = self._ctx.loop.create_task(self._run(self._roll_back(choice), choice))
 
     def has_released(self) -> bool:
-        """Whether nothing is held any more that can be let go, or it has failed; begins to let go otherwise."""
+        """Return True if every hold is released or has failed to; else begin to release."""
         if self.problem or all(hold.tries >= UNDO_TRIES for hold in self._journal.session.holds.values()):
             return True
         if self._task is None:
@@ -95,7 +95,7 @@ class Rollback:
         try:
             await work
             self._journal_missing_tools()
-            # Cut short by a halt, a pause or a drain, it goes on later, here or elsewhere.
+            # Cut short by a halt, a pause or a drain, it continues later, here or elsewhere.
             if choice is not None and not self._was_cut_short and halts == self._journal.session.halts:
                 self._done.add(choice)
         except StoreError as error:  # the journal cannot be written: its next owner continues from there
@@ -133,12 +133,12 @@ class Rollback:
                 )
 
     def _must_stop(self) -> bool:
-        """Whether nothing more may be begun now. What is left is left for later."""
+        """Return True if nothing more may be begun now. The rest is left for later."""
         self._was_cut_short = self._was_cut_short or self._journal.session.status in _HOLDS_BACK
         return self._was_cut_short
 
     async def _roll_back(self, choice: UndoChoice) -> None:
-        # What an ended session left open is an effect like any other: nobody can be asked about it any more.
+        # What an ended session left open is an effect like any other: there is no ask about it any more.
         open_calls = tuple(self._journal.session.calls) if self._journal.session.status is Status.CANCELLING else ()
         for step in reversed(open_calls):
             await self._call_recovery.settle(step, asks=False)
@@ -211,5 +211,5 @@ class Rollback:
 
 
 def _has_ended_since(cancel: StandingCancel) -> bool:
-    """Whether a call that was in flight when the cancel came has ended by itself."""
+    """Return True if a call that was in flight when the cancel came has ended by itself."""
     return any(line.outcome in ("kept", "unknown") and line.effect != "hold" for line in cancel.receipt.values())

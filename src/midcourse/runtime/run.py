@@ -1,4 +1,4 @@
-"""What an agent holds while it runs: its steps, its asks, its messages, its state."""
+"""A run, for its agent: its steps, its asks, its messages, its state."""
 
 import asyncio
 from collections import Counter
@@ -49,7 +49,7 @@ INTERRUPT = "interrupt"
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """A step of the turn before: how it ended (empty: nobody knows), with what, and what it had said until then."""
+    """A step of the previous turn: how it ended (empty: unknown), its result, and its text until then."""
 
     outcome: Outcome
     value: Any
@@ -76,10 +76,10 @@ class Run:
         release: Callable[[Hold], Awaitable[None]],
     ) -> None:
         self.state: Any = {} if state is None else state
-        """What a ``state`` agent starts from after its last checkpoint: any JSON-like value, a dict to begin with."""
+        """The start of a ``state`` agent after its last checkpoint: any JSON-like value, a dict to begin with."""
         self.history = history
-        """What a ``state`` agent gathers, such as a conversation: only ever appended to, each item written once."""
-        # A replayed agent makes its plan anew; one that starts from its state goes on with the plan that stands.
+        """The items of a ``state`` agent, such as a conversation: only ever appended to, each written once."""
+        # A replayed agent makes its plan anew; one that starts from its state continues the present plan.
         self.plan = Plan(self, journal.session.plan if journal.session.mode == "state" else ())
         """The task list people see."""
         self._journal = journal
@@ -102,10 +102,10 @@ class Run:
 
     @property
     def catching_up(self) -> bool:
-        """Whether this run starts behind what is journaled: steps came after the checkpoint, and it has asked for none.
+        """True if this run starts behind the journal: steps came after the checkpoint, and it has asked for none.
 
-        Until it does, the checkpoint that it would take is the one it started from, and ``run.messages`` is what had
-        been said by then: what was said since is seen where it would have been, after the steps that came before it.
+        Until it does, the checkpoint that it would take is the one it started from, and ``run.messages`` are those of
+        that time: later ones are seen where they would have been, after the steps that came before them.
         """
         return self._catching_up
 
@@ -116,7 +116,7 @@ class Run:
 
     @property
     def turn(self) -> int:
-        """Which turn this is, from 1: a message to a session that has ended opens another."""
+        """The number of the turn, from 1: a message to a session that has ended opens another."""
         return self._journal.session.turn
 
     @property
@@ -126,12 +126,12 @@ class Run:
 
     @property
     def store(self) -> Store:
-        """Where the session is kept. For adapters that keep something beside the journal, on a shelf of their own."""
+        """The session's store. For adapters that keep data beside the journal, on a shelf of their own."""
         return self._steps.store
 
     @property
     def owner(self) -> tuple[SessionId, Epoch]:
-        """Who writes for this session: what a shelf checks, so that a worker that lost the session changes nothing."""
+        """The writer for this session: a shelf checks it, so that a worker that lost the session changes nothing."""
         return self._journal.session.id, self._journal.epoch
 
     # ---- steps
@@ -175,8 +175,8 @@ class Run:
 
         ``key`` is the model's id of the call. ``needs_approval`` asks a person first, and says why. ``body`` and
         ``shape`` are for adapters: how a framework calls the function, and what of its result is journaled; the result
-        is then what JSON makes of it. ``heard``: how many of ``run.messages`` the model had been told when it wished
-        for this call; if more has been said by the time it would begin, it is closed as redirected instead.
+        is then what JSON makes of it. ``heard``: how many of ``run.messages`` the model had got when it asked for this
+        call; if more have come by the time it would begin, it is closed as redirected instead.
 
         Raises:
             StepError: the function raised, the arguments do not fit it, or a person refused.
@@ -320,7 +320,7 @@ class Run:
         prefix = f"{scope}/{name}#"
         if any(other.startswith(prefix) and not other.startswith(prefix + "=") for other in self._open):
             raise MisusedRun(
-                f"Two steps '{name}' run at the same time and could not be told apart after a resume. "
+                f"Two steps '{name}' run at the same time and could not be distinguished after a resume. "
                 f"Give a key: run.step('{name}', …, key='…').",
                 code="key_required",
             )
@@ -330,39 +330,39 @@ class Run:
     # ---- what is held
 
     async def hold(self, name: str, release: "Callable[[*Ts], object]", *arguments: *Ts) -> None:
-        """Say that this session holds something from here on: a lock, a draft, a provider's session.
+        """Declare that this session holds something from here on: a lock, a draft, a provider's session.
 
-        It is let go with ``release(*arguments)`` when the session completes or is cancelled, in whatever process that
-        is, or when the agent calls ``run.release``. Take the thing itself in a step before.
+        It is released with ``release(*arguments)`` when the session completes or is cancelled, in any process, or when
+        the agent calls ``run.release``. Acquire the thing itself in a step before.
         """
         await self._arrive("run.hold")
         check_name(name)
         origin = origin_of(release)
         if is_of_the_standard_library(origin):
             raise MisusedRun(
-                f"'{origin}' cannot let go of '{name}': a function of Python itself is not called by a journal. "
+                f"'{origin}' cannot release '{name}': a function of Python itself is not called by a journal. "
                 "Write a function of your own that calls it.",
                 code="release_not_found",
             )
         if "<" in origin:
             raise MisusedRun(
-                f"What lets go of '{name}' is a closure, which another process could not find. "
+                f"What releases '{name}' is a closure, which another process could not find. "
                 "Define it at the top level of a module, and give what it needs as arguments.",
                 code="release_not_found",
             )
-        given, blob = value_of(encode(arguments, what=f"The arguments that let go of '{name}'"))
+        given, blob = value_of(encode(arguments, what=f"The arguments that release '{name}'"))
         if self._was_told("holds"):
             return
         if name in self._journal.session.holds:
-            raise MisusedRun(f"'{name}' is held already. Let go of it first, or use another name.", code="held_already")
+            raise MisusedRun(f"'{name}' is held already. Release it first, or use another name.", code="held_already")
         taken = ev.HoldTaken(name=name, release=origin, given=given)
         await self._durably(taken, blobs=(blob,) if blob else ())
 
     async def release(self, name: str) -> None:
-        """Let go of what ``run.hold`` named.
+        """Release what ``run.hold`` named.
 
         Raises:
-            StepError: it could not be let go, three times.
+            StepError: it could not be released, three times.
         """
         await self._arrive("run.release")
         if self._was_told("releases"):
@@ -377,11 +377,11 @@ class Run:
             raise InterruptRequested from error
         failed = self._journal.session.holds.get(name)
         if failed is not None:
-            sentence = f"'{name}' could not be let go: {failed.error}"
+            sentence = f"'{name}' could not be released: {failed.error}"
             raise StepError(sentence, step=f"hold {name}", kind="ReleaseFailed", detail=failed.error)
 
     def _was_told(self, counter: str) -> bool:
-        """Whether the n-th of a scope is journaled: a replay does not do it again."""
+        """Return True if the n-th of a scope is journaled: a replay does not do it again."""
         ordinal = self._ordinals[f"told {counter}"]
         self._ordinals[f"told {counter}"] += 1
         return ordinal < getattr(self._journal.log, counter)
@@ -396,7 +396,7 @@ class Run:
 
     @property
     def changes(self) -> tuple[ev.Change, ...]:
-        """What had changed in the world when that was last checked. A replay sees what was seen then."""
+        """The changes of the world at the last check. A replay sees those of that time."""
         told = self._told_changes
         if in_a_step():
             return told
@@ -406,7 +406,7 @@ class Run:
 
     @property
     def has_changes(self) -> bool:
-        """Whether there are changes that ``changes`` has not returned. Journals nothing."""
+        """True if there are changes that ``changes`` has not returned. Journals nothing."""
         return self._told_changes != self._seen_changes
 
     @property
@@ -429,7 +429,7 @@ class Run:
         """Ask a person and wait for the answer, for as long as it takes or for ``expires`` seconds.
 
         Raises:
-            AskExpired: nobody answered in time, and there is no ``default``.
+            AskExpired: it was not answered in time, and there is no ``default``.
             Redirected: with ``on_redirect="raise"``, a redirect superseded the ask.
         """
         await self._arrive("run.ask")
@@ -455,10 +455,10 @@ class Run:
 
     @property
     def answer(self) -> JSON:
-        """What a person answered to the last ``Interrupt`` this agent raised in this turn; None if it raised none.
+        """A person's answer to the last ``Interrupt`` this agent raised in this turn; None if it raised none.
 
         Raises:
-            AskExpired: nobody answered it in time.
+            AskExpired: it was not answered in time.
         """
         prefix = f"{self._journal.session.scope}/{INTERRUPT}#"
         asked = [(step, record) for step, record in self._journal.log.asks.items() if step.startswith(prefix)]
@@ -466,12 +466,12 @@ class Run:
             return None
         step, record = asked[-1]
         if record.end == "expired":
-            raise AskExpired(f"Nobody answered '{record.prompt}' before its deadline.", ask=record.ask, step=step)
+            raise AskExpired(f"'{record.prompt}' was not answered before its deadline.", ask=record.ask, step=step)
         return decode(record.value.raw) if record.end == "answered" else None
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What people have told this session: the goal, redirects, later turns. A replay sees what was seen then."""
+        """People's messages to this session: the goal, redirects, later turns. A replay sees those of that time."""
         if in_a_step():
             return standing(self._steps.see_messages())
         session = self._journal.session
@@ -481,7 +481,7 @@ class Run:
 
     @property
     def goal(self) -> str:
-        """The goal as it stands."""
+        """The present goal."""
         return next((message.text for message in reversed(self.messages) if message.level == "goal"), "")
 
     # ---- state
@@ -490,8 +490,8 @@ class Run:
         """Save ``run.state`` as the place to start from. Only for agents registered with ``mode="state"``.
 
         With ``durable=False`` it does not wait for the disk: what comes later is durable only together with it, and
-        after a crash in between the one before it counts. ``ahead`` is for adapters that keep their place elsewhere:
-        it is taken also by a run that is catching up, and leaves behind what is journaled since the last one.
+        after a crash in between the one before it counts. ``ahead`` is for adapters that keep their place elsewhere: a
+        run that is catching up takes it too, and skips what is journaled since the last one.
         """
         await self._arrive("run.checkpoint")
         began = self._clock.monotonic()
@@ -510,7 +510,7 @@ class Run:
         under_way = self.under_way
         if under_way:
             raise MisusedRun(
-                f"run.checkpoint while {', '.join(sorted(under_way))} is under way: it is taken between steps.",
+                f"run.checkpoint while {', '.join(sorted(under_way))} is under way: call it between steps.",
                 code="steps_in_flight",
             )
         encoded = encode(self.state, what="run.state")
@@ -548,7 +548,7 @@ class Run:
         self._touch_driver()
 
     async def earlier(self, name: str, key: str | None = None) -> Earlier | None:
-        """What became of a step of the turn before, if that turn failed or was cancelled after its last checkpoint.
+        """Return a step of the previous turn, if that turn failed or was cancelled after its last checkpoint.
 
         Without ``key`` the last one of that name. None if there was no such step. Until the next checkpoint.
         """
@@ -556,7 +556,7 @@ class Run:
         known = self._journal.log.earlier.items()
         if key is not None:
             records = [one for step, one in known if step == wanted]
-        else:  # a tool may have the name of a model step, and is told from it by its key
+        else:  # a tool may have the name of a model step, and is distinguished by its key
             alike = [(step.startswith(f"{wanted}="), one) for step, one in known if step.startswith(wanted)]
             records = [one for is_keyed, one in alike if not is_keyed] or [one for _, one in alike]
         return await self._earlier(records[-1]) if records else None
@@ -593,15 +593,15 @@ class Run:
     # ---- what a replay must see again
 
     def now(self) -> datetime:
-        """The time, journaled: a replay sees the same."""
+        """Return the time, journaled: a replay sees the same."""
         return datetime.fromtimestamp(self._draw("now", self._clock.now), UTC)
 
     def random(self) -> float:
-        """A number from 0 up to, and not including, 1, journaled: a replay sees the same."""
+        """Return a number from 0 up to, and not including, 1, journaled: a replay sees the same."""
         return self._draw("random", self._clock.random)
 
     def uuid(self) -> str:
-        """A fresh id, journaled: a replay sees the same."""
+        """Return a fresh id, journaled: a replay sees the same."""
         return self._draw("uuid", self._clock.fresh_id)
 
     def _draw(self, name: str, make: Callable[[], T]) -> T:
@@ -628,9 +628,9 @@ class Run:
         artifact: str = "",
         documentation: str = "",
     ) -> None:
-        """Tell people how it goes: a remark, progress from 0 to 1, the present hypothesis, something that was made.
+        """Report to people: a remark, progress from 0 to 1, the present hypothesis, something that was made.
 
-        ``documentation`` says what the artifact is: what nobody can make sense of comes up for review.
+        ``documentation`` describes the artifact: one without it comes up for review.
         """
         if progress is not None and not 0 <= progress <= 1:
             raise InvalidInput(f"progress is {progress}; it is a number from 0 to 1.", field="progress")
@@ -679,16 +679,16 @@ class Plan:
         self._items = list(standing)
 
     def set(self, *titles: str) -> None:
-        """The list, from scratch; every item is queued."""
+        """Set the list anew; every item is queued."""
         self._items = [ev.PlanItem(check_text(title, "title")) for title in titles]
         self._tell()
 
     def start(self, title: str) -> None:
-        """An item is being worked on; an unknown one is added."""
+        """Start an item; an unknown one is added."""
         self._change(title, "running")
 
     def done(self, title: str) -> None:
-        """An item is done; an unknown one is added."""
+        """Finish an item; an unknown one is added."""
         self._change(title, "done")
 
     def _change(self, title: str, status: ev.PlanStatus) -> None:

@@ -1,4 +1,4 @@
-"""What a ``state`` agent has gathered: a list that only grows, of which every item is written once."""
+"""The collected items of a ``state`` agent: a list that only grows, of which every item is written once."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
@@ -37,7 +37,7 @@ class RunHistory(Sequence[Any]):
 
     @property
     def spelled(self) -> list[bytes]:
-        """What was there when this run began, each item as the JSON it was saved as: for readers of one's own."""
+        """The items at the beginning of this run, each as the JSON it was saved as: for custom readers."""
         return [bytes(item) for piece in self._pieces for item in msgspec.json.decode(piece, type=list[msgspec.Raw])]
 
     @property
@@ -60,17 +60,17 @@ class RunHistory(Sequence[Any]):
         return iter(self._items)
 
     def grown(self) -> bytes | None:
-        """What is not saved yet, encoded; None if there is nothing."""
+        """Return what is not saved yet, encoded; None if there is nothing."""
         new = self._new[self._saved :]
         return encode(new, what="run.history") if new else None
 
     def saved(self) -> None:
-        """Everything there is now is on its way to the journal."""
+        """Note that all items are on their way to the journal."""
         self._saved = len(self._new)
 
 
 async def load_run_history(store: Store, log: StepLog) -> RunHistory:
-    """The history as checkpoints have saved it, piece by piece.
+    """Load the history from the checkpoints, piece by piece.
 
     Raises:
         Damaged: a piece of it is not what was written.

@@ -1,4 +1,4 @@
-"""What a session has spent, running calls included, and the stop where its budget ends."""
+"""Track a session's spending, running calls included, and stop it where its budget ends."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,7 +29,7 @@ class SessionBudget:
         at_cap: Callable[[Outlay, float], None],
         with_parent: Callable[[str, str, float], None],
     ) -> None:
-        """``at_cap`` stops the session: for what it has spent, and for the price of a call that it cannot pay.
+        """``at_cap`` stops the session: for its spending, and for the price of a call that it cannot pay.
 
         ``with_parent`` stops it for a parent that is being stopped so: given that parent's name, the reason, and what
         this session would have spent in all, which the parent decides on if another process drives it.
@@ -61,7 +61,7 @@ class SessionBudget:
         return Outlay(spent, kept)
 
     def affords(self, price: float) -> bool:
-        """Whether a call of this ``price`` may begin. If not, the session is being paused for it."""
+        """Return True if a call of this ``price`` may begin. If not, the session is being paused for it."""
         journal = self._journal
         if journal.session.terms.budget is not None:
             with journal.lock:
@@ -84,7 +84,7 @@ class SessionBudget:
         """Let a call go on whose request is going to cost so much, which is kept for it until it ends.
 
         Raises:
-            InterruptRequested: it is too dear; nothing was asked for, and nothing spent.
+            InterruptRequested: it is too dear; no request was made, and nothing spent.
         """
         told, call.foreseen = call.spent.cost or 0.0, 0.0
         if not self.affords(price):
@@ -110,7 +110,7 @@ class SessionBudget:
                 self.count_child(child, await self._tree.cost(child))
 
     def affords_child(self, child: SessionId, wants: float) -> bool:
-        """Whether a child may have spent so much in all. If not, the session is being paused for it."""
+        """Return whether a child may have spent so much in all. If not, the session is being paused for it."""
         return self.affords(max(0.0, wants - self._children[child]))
 
     def count_child(self, child: SessionId, dollars: float) -> None:

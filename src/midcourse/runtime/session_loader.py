@@ -18,7 +18,7 @@ _PAGE = 1000
 
 
 class JournalGrowth(msgspec.Struct, frozen=True):
-    """How far a journal has come since its last snapshot: what it has grown by, ended calls, tokens. Not too few."""
+    """The growth of a journal since its last snapshot: bytes, ended calls, tokens. Never too low."""
 
     bytes: int = 0
     calls: int = 0
@@ -34,7 +34,7 @@ class LoadedSession(msgspec.Struct, frozen=True):
 
 
 async def load(store: Store, head: Head) -> LoadedSession:
-    """The session as its journal tells it.
+    """Return the session by its journal.
 
     Raises:
         Damaged: the journal does not match its digests, or does not end where the head says.
@@ -154,7 +154,7 @@ async def read_events(
 
 
 async def names_blob(store: Store, session_id: SessionId, digest: str) -> bool:
-    """Whether the journal of a session names a blob. Only rows that hold the digest at all are read as events."""
+    """Return True if the journal of a session names a blob. Only rows that hold the digest are read as events."""
     wanted, after = digest.encode(), Position(0)
     while page := await store.read(session_id, after, _PAGE):
         found = (decode_record(content).event for _, content, _ in page if wanted in content)
@@ -165,7 +165,7 @@ async def names_blob(store: Store, session_id: SessionId, digest: str) -> bool:
 
 
 def _values(part: object) -> Iterator[Value]:
-    """The values of users in an event, wherever they stand in it."""
+    """Yield the values of users in an event, at any place."""
     if isinstance(part, Value):
         yield part
     elif isinstance(part, msgspec.Struct):
@@ -180,7 +180,7 @@ def _values(part: object) -> Iterator[Value]:
 
 
 async def content_of(store: Store, value: Value) -> bytes:
-    """The bytes of a journaled value, wherever they lie.
+    """Return the bytes of a journaled value, in the journal or outside.
 
     Raises:
         Damaged: its blob is missing or was changed.
@@ -190,7 +190,7 @@ async def content_of(store: Store, value: Value) -> bytes:
 
 
 async def contents_of(store: Store, values: Sequence[Value]) -> list[bytes]:
-    """The bytes of several, with one question to the store for those that lie outside the journal.
+    """Return the bytes of several, with one question to the store for those outside the journal.
 
     Raises:
         Damaged: a blob is missing or was changed.

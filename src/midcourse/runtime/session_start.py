@@ -1,4 +1,4 @@
-"""Whether a session's agent may be started here: its turn, its parent, its version, an ask that comes first."""
+"""Decide if a session's agent may be started here: its turn, its parent, its version, an ask that comes first."""
 
 from collections.abc import Callable
 
@@ -26,7 +26,7 @@ def at_once(act: Callable[[], None]) -> bool:
 
 
 class SessionStart:
-    """What comes before an agent's first line. On the agent's loop."""
+    """The steps before an agent's first line. On the agent's loop."""
 
     def __init__(self, journal: Journal, admission: Admission, sponsor: UnlessStopped | None) -> None:
         self._journal = journal
@@ -34,7 +34,7 @@ class SessionStart:
         self._sponsor = sponsor
 
     def is_let_in(self, applicant: Applicant, agent: Agent[object]) -> bool:
-        """Whether it is the session's turn. Only who has not begun waits for one, and a child goes with its parent."""
+        """Return True if it is the session's turn. Only new sessions wait, and a child starts with its parent."""
         session = self._journal.session
         if session.parent is not None:
             return session.status is not Status.QUEUED or self._sponsor is not None
@@ -45,12 +45,12 @@ class SessionStart:
 
     @property
     def waits_for_its_parent(self) -> bool:
-        """Whether this is a child that has not begun, in hands that may not begin it."""
+        """True if this is a child that has not begun, owned by a process that may not begin it."""
         session = self._journal.session
         return session.parent is not None and session.status is Status.QUEUED and self._sponsor is None
 
     def may_start(self, agent: Agent[object]) -> bool | AgentFailed:
-        """Whether the agent may run as it is here. False: an ask comes first. ``AgentFailed``: it may not."""
+        """Return True if the agent may run as it is here. False: an ask comes first. ``AgentFailed``: it may not."""
         session = self._journal.session
         if self._is_asking_first():
             return False
@@ -68,7 +68,7 @@ class SessionStart:
         if agent.on_new_version == "refuse" or (agent.on_new_version == "ask" and not approved):
             return AgentFailed(
                 "agent_changed",
-                f"Session '{session.id}' began under agent '{agent.name}' {before}; going on was refused. "
+                f"Session '{session.id}' began under agent '{agent.name}' {before}; to continue was refused. "
                 "Run it with the old code, or start a new session.",
             )
         with self._journal.lock:
@@ -90,7 +90,7 @@ class SessionStart:
                 self._journal.note(ev.SessionStarted())
 
     def ask_for_agent(self, interrupt: Interrupt) -> None:
-        """The agent raised ``Interrupt``: ask, and start it again once there is an answer."""
+        """Ask for the agent's ``Interrupt``, and start it again once there is an answer."""
         scope, asks = self._journal.session.scope, self._journal.log.asks
         ordinal = 1 + sum(step.startswith(f"{scope}/{INTERRUPT}#") for step in asks)
         self._ask_first(step_id(scope, INTERRUPT, ordinal), interrupt, asked_by_agent=True)
@@ -118,7 +118,7 @@ class SessionStart:
                 self._journal.note(ev.SessionWaiting())
 
     def _is_asking_first(self) -> bool:
-        """Whether an ask is open that the agent cannot be started without."""
+        """Return True if an ask is open that the agent cannot be started without."""
         scope = self._journal.session.scope
         first = (f"{scope}/{INTERRUPT}#", f"{scope}/{NEW_VERSION}#", f"{scope}/{WORLD}#")
         asks = self._journal.session.asks

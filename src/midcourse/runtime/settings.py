@@ -9,7 +9,7 @@ from midcourse.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How long things take. The defaults suit a person who watches."""
+    """The times of everything. The defaults suit a person who watches."""
 
     park_after: float = 60.0
     """Seconds a session stays warm in memory while it is paused or waits for a person."""
@@ -35,17 +35,17 @@ class Settings:
     A session rests while it is paused or halted, or waits for a person. 0: after every rest. Cold, it always checks.
     """
     approve_prod: bool = True
-    """Whether a person is asked before a call that changes something in the environment ``prod``."""
+    """Ask a person before a call that changes something in the environment ``prod``."""
     approve_paid: bool = True
-    """Whether a person is asked before a call of a tool that declares a ``cost``."""
+    """Ask a person before a call of a tool that declares a ``cost``."""
     require_environment: bool = False
-    """Whether a tool that names no environment counts as one of ``prod``."""
+    """Count a tool that names no environment as one of ``prod``."""
     policy: str = ""
-    """The policy of sessions whose agent names none. Empty: nobody watches those."""
+    """The policy of sessions whose agent names none. Empty: they have none."""
     risk_model: str = ""
     """The file of the combined risk, for policies that use one. Empty: the one that comes with the package."""
     prices: Prices = field(default_factory=dict[str, Price])
-    """What models cost that are on no price list, by the name with which they answer; before what a list says."""
+    """The prices of models that are on no price list, by the name with which they answer; they override a list."""
     keep_for: float | None = None
     """Days after its end for which a session keeps what was said in it; a server erases it then. None: for good."""
     segment_tokens: int | None = None

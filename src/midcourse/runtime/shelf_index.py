@@ -1,4 +1,4 @@
-"""What lists over many sessions show, put on shelves by the very append that journals it: none of it can be missing."""
+"""Put the entries of lists over many sessions on shelves, in the append that journals them: none can be missing."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,12 +12,12 @@ _LISTED: Final = (InterventionMade, InterventionLabelled, ReportMade)
 
 
 def is_listed(event: AnyEvent) -> bool:
-    """Whether an event may have a place in a list. Asked for every event there is."""
+    """Return True if an event may have a place in a list. Called for every event there is."""
     return isinstance(event, _LISTED)
 
 
 def listed(session: Session, record: Recorded) -> tuple[str, Mapping[str, bytes]] | None:
-    """The shelf on which an event is listed, and the item; None if it is in no list."""
+    """Return the shelf on which an event is listed, and the item; None if it is in no list."""
     match record.event:
         case InterventionMade() as made:
             return INTERVENTIONS, alarm_items([alarm_of(session, record.at, made)])

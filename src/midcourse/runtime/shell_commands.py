@@ -33,7 +33,7 @@ _GATE_WITHOUT_INPUT: Final = 'read -r _ || exit 125; exec "$@" </dev/null'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """What a command gave before it ended or was killed."""
+    """The output of a command until it ended or was killed."""
 
     returncode: int
     """Its exit code; below zero, the signal that ended it. 127: there is no such program."""
@@ -59,9 +59,9 @@ async def run_command(
 ) -> Completed:
     """Run a shell line, or a program with its arguments, to its end; keep the first ``limit`` bytes of each output.
 
-    When the waiting task is cancelled, the command is killed with its process group, and the cancellation goes on once
-    all of it is dead. Just before, ``killed`` is given what there was. Look at its ``escaped`` there: such a process is
-    waited for a second, not for ever.
+    When the waiting task is cancelled, the command is killed with its process group, and the cancellation continues
+    once all of it is dead. Just before, ``killed`` gets the output so far. Look at its ``escaped`` there: such a
+    process is waited for a second, not for ever.
 
     Raises:
         InvalidInput: the command is empty.
@@ -113,9 +113,9 @@ class _Running:
         def live() -> None:
             try:
                 settle = partial(ended.set_result, self._live())
-            except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits must hear of it
+            except Exception as error:  # noqa: BLE001 - whatever it is, the waiting task must get it
                 settle = partial(ended.set_exception, error)
-            with suppress(RuntimeError):  # the loop is closed: nobody waits
+            with suppress(RuntimeError):  # the loop is closed: no task waits
                 loop.call_soon_threadsafe(settle)
 
         threading.Thread(target=live, name="midcourse-command", daemon=True).start()
@@ -190,12 +190,12 @@ class _Running:
             if self._killed:
                 group.kill()
             else:
-                with suppress(BrokenPipeError):  # somebody else has killed it
+                with suppress(BrokenPipeError):  # it was killed from outside
                     into.write(b"\n")
 
 
 class _Kept:
-    """What is kept of one output stream: its beginning."""
+    """The beginning of one output stream."""
 
     def __init__(self, pipe: IO[bytes], limit: int) -> None:
         self.pipe = pipe
@@ -240,7 +240,7 @@ def _pump(into: IO[bytes], stdin: bytes, outputs: Sequence[_Kept], stop: socket.
 
 
 def _is_held(end: socket.socket | IO[bytes], seconds: float = 0.0) -> bool:
-    """Whether anybody still holds the other end, after waiting for that to change."""
+    """Return True if another process still holds the other end, after waiting for that to change."""
     poll = select.poll()
     poll.register(end, select.POLLHUP)
     return not poll.poll(seconds * 1000)

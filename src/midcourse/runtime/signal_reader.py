@@ -1,4 +1,4 @@
-"""Measures the signals of sessions for whoever looks, and goes on from where it was when it is asked again."""
+"""Measure the signals of sessions for display, and continue from the last reading when asked again."""
 
 import asyncio
 from collections import OrderedDict
@@ -15,13 +15,13 @@ from midcourse.runtime.session_loader import read_events
 from midcourse.runtime.supervisor import Supervisor
 
 _KEPT: Final = 32
-"""Sessions of which what was measured is kept: those that were looked at last."""
+"""The number of sessions whose measurements are kept: the last ones that were read."""
 _PAGE: Final = 200
 """Events that are measured before others have their turn."""
 
 
 class _Looked:
-    """A session that somebody looks at."""
+    """A session that is read."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -36,7 +36,7 @@ class SignalReader:
         self._looked: OrderedDict[SessionId, _Looked] = OrderedDict()
 
     async def read(self, head: Head) -> Signals:
-        """The signals of a session as they are now.
+        """Return the signals of a session as they are now.
 
         Raises:
             Damaged: its journal, or its policy, is.

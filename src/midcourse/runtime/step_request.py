@@ -1,4 +1,4 @@
-"""What an agent asks for when it calls ``run.step``, ``run.call``, ``run.stream`` or ``run.spawn``."""
+"""The agent's request in ``run.step``, ``run.call``, ``run.stream`` or ``run.spawn``."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ OnCut = Literal["regenerate", "continue"]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class StepRequest:
-    """One call the agent wants made: what, with what, and what a redirect means for it.
+    """A requested call: its function, its arguments, and the effect of a redirect on it.
 
     ``given`` are its arguments in order, ``by_name`` those of a model's tool call. ``body`` calls the function, where a
     framework has more to give it than its arguments; ``shape`` makes its result something that can be journaled.
-    ``heard`` is how many messages of people went into the wish for it: after another one, it does not begin.
-    ``retry``: None is what the tool declares, or for a model what every request has.
+    ``heard`` is the number of people's messages that the request is based on: after another one, it does not begin.
+    ``retry``: None is the tool's declaration, or for a model the default.
     """
 
     id: StepId
@@ -55,7 +55,7 @@ class StepRequest:
 
     @property
     def named(self) -> Mapping[str, object]:
-        """Its arguments by name, defaults included: what an undo, a probe and an observer are given."""
+        """Its arguments by name, defaults included, for an undo, a probe and an observer."""
         if self.by_name is None:
             return self.tool.named(self.given)
         return self.by_name if self.body is not None else self.tool.typed(self.by_name)

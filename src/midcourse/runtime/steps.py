@@ -1,7 +1,7 @@
-"""Performs an agent's steps: replays what is journaled, begins what is not, and journals how each attempt ended.
+"""Perform an agent's steps: replay what is journaled, begin what is not, and journal how each attempt ended.
 
 Every step runs in a task of the driver. The agent's side only waits, so an agent (or its framework) that gives up
-waiting tears nothing: the call goes on, and its result is journaled.
+waiting interrupts nothing: the call continues, and its result is journaled.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class Steps:
         self._recalled = 0
 
     async def perform(self, wanted: StepRequest | Question) -> object:
-        """What the journal knows of it; or else what comes of doing it, in a task of the driver."""
+        """Return the journaled result; or else that of doing it, in a task of the driver."""
         if isinstance(wanted, StepRequest):
             record = self._journal.log.steps.get(wanted.id)
             if (
@@ -108,11 +108,10 @@ class Steps:
 
     @property
     def store(self) -> Store:
-        """Where the session is kept."""
+        """The session's store."""
         return self._ctx.store
 
     async def content_of(self, value: Value) -> bytes:
-        """The bytes of a journaled value."""
         return await content_of(self._ctx.store, value)
 
     def _submit(self, wanted: StepRequest | Question) -> "asyncio.Future[Any]":
@@ -155,7 +154,7 @@ class Steps:
             try:
                 check_same(step.id, record, step.digest, step.arguments)
             except Diverged as error:
-                # The agent must not get a chance to catch this and go on along the other path.
+                # The agent must not get a chance to catch this and continue along the other path.
                 self._diverged(error)
                 raise InterruptRequested from error
             if record.outcome:
@@ -163,7 +162,7 @@ class Steps:
         while True:
             await self._retries.wait(step)
             record = await self._settle(step)
-            if record is not None and record.outcome:  # somebody could tell what became of it
+            if record is not None and record.outcome:  # its outcome could be found out
                 return await self._replayed(step, record)
             answers = await self._asking.answers_to_interrupts(step.id, step.name)
             await self._gate.wait()
@@ -269,7 +268,7 @@ class Steps:
         return None
 
     def _key(self, step: StepRequest) -> str:
-        """What the other side knows the next call of ``step`` by."""
+        """Return the key that identifies the next call of ``step`` outside."""
         session, record = self._journal.session, self._journal.log.steps.get(step.id)
         before = session.calls.get(step.id)
         if before is not None and before.effect == "idempotent" and before.undo != "done":
@@ -282,7 +281,7 @@ class Steps:
     def _begun(
         self, step: StepRequest, record: StepRecord | None, approval: Approval | None
     ) -> tuple[ev.StepBegun, Blob | None]:
-        """The start of the next attempt, with everything that whoever settles it later must know."""
+        """Return the start of the next attempt, with everything that a later settling must know."""
         tool, effect = step.tool, step.effect
         attempt = record.attempt + 1 if record else 1
         arguments = "" if record else step.arguments
@@ -386,7 +385,7 @@ class Steps:
             return cast("Awaitable[object]", step.call())
         if step.tool.run_in == "process":
             about = (self._journal.session.id, call.step, call.name, call.attempt, call.key)
-            # By its import path: what stands there is the tool, so that the function itself cannot be pickled.
+            # By its import path: the tool is there, so that the function itself cannot be pickled.
             return self._ctx.processes.run(about, call_tool, (path_here(step.tool), step.given, step.by_name))
         return self._in_thread(step, call)
 
@@ -398,7 +397,7 @@ class Steps:
         except asyncio.CancelledError:
             call.asked_to_end.yes = True
             if call.limit is not None and call.limit.expired():
-                # Its time is over, which a thread can only be told: the step has not ended before the thread has.
+                # Its time is over, which a thread can only be asked: the step has not ended before the thread has.
                 await asyncio.wait({running})
             raise  # otherwise the program ends, and does not wait for a thread that may never end
         finally:
@@ -462,7 +461,7 @@ class Steps:
                 journal.note(failed)
             else:
                 value, blob = value_of(ended.content) if ended.content is not None else (NOTHING, None)
-                paid = step.tool.cost if spent is None else spent  # as the tool declares it, or told
+                paid = step.tool.cost if spent is None else spent  # as the tool declares it, or as it was reported
                 cost = paid if step.kind == "tool" else spent if ended.cost is None else ended.cost
                 finished = ev.StepFinished(
                     step=step.id,
@@ -492,7 +491,7 @@ class Steps:
     # ---- redirects
 
     def see_messages(self, count: int | None = None) -> tuple[Message, ...]:
-        """The first ``count`` messages, or all, which nobody can take back any more. On any thread."""
+        """Return the first ``count`` messages, or all, which cannot be withdrawn any more. On any thread."""
         journal, loop = self._journal, self._ctx.loop
         with journal.lock:
             messages = journal.session.messages if count is None else journal.session.messages[:count]
@@ -503,13 +502,13 @@ class Steps:
             return messages
 
     def _close_if_redirected(self, step: StepRequest) -> None:
-        """A redirect since the last attempt closes the step for an agent that wants to be told."""
+        """Close the step after a redirect since the last attempt, for an agent that wants to be notified."""
         journal = self._journal
         with journal.lock:
             record = journal.log.steps.get(step.id)
             session = journal.session
             if record is None and step.heard is not None and len(session.said) > step.heard:
-                # Wished for before the course was changed, and not begun: not journaled, as it stays so.
+                # Requested before the course was changed, and not begun: not journaled, as it stays so.
                 self.see_messages()
                 raise redirected(session, session.last_said() or 0, "", DID_NOT_HAPPEN)
             if step.on_redirect == "again" or record is None:
@@ -525,7 +524,7 @@ class Steps:
 
 
 def _way(step: StepRequest, record: StepRecord | None, redirects: int, *, was_lost: bool) -> ev.Continues:
-    """How an attempt goes on from what the last one had said: not after a redirect, unless the agent wants it so."""
+    """Return how an attempt continues the last one's text: not after a redirect, unless the agent wants it so."""
     if record is None:
         return ""
     if record.continues and record.redirects == redirects:
@@ -536,17 +535,17 @@ def _way(step: StepRequest, record: StepRecord | None, redirects: int, *, was_lo
 
 
 def _continues(step: StepRequest, call: CallInFlight) -> ev.Continues:
-    """How the next attempt goes on: as the body says, else as the agent wants it."""
+    """Return how the next attempt continues: as the body reports, else as the agent wants it."""
     if call.continues is not None:
         return call.continues
     return "prefix" if step.on_cut == "continue" else ""
 
 
 def _check_arguments(step: StepRequest) -> None:
-    """What a model gave fits the function, before anybody is asked or anything begins.
+    """Check a model's arguments against the function, before a person is asked or anything begins.
 
     Raises:
-        StepError: it does not. Not journaled: it is so whenever it is tried.
+        StepError: they do not fit. Not journaled: it is so whenever it is tried.
     """
     if step.by_name is not None and step.body is None:
         try:
@@ -556,19 +555,19 @@ def _check_arguments(step: StepRequest) -> None:
 
 
 def _truth(step: StepRequest, session: Session, call: OpenCall | None) -> str:
-    """What is known of a call that a redirect closes."""
+    """Return what is known of a call that a redirect closes."""
     if call is None:
         return NO_EFFECT if step.effect == "read" else DID_NOT_HAPPEN
     return next_act(session, call, call.settled_at).truth or MAY_HAVE_HAPPENED
 
 
 def _typed(step: StepRequest, content: bytes) -> object:
-    """A result in the type its function declares; as plain JSON where a framework or a model made the call."""
+    """Return a result in the type its function declares; as plain JSON where a framework or a model made the call."""
     return step.tool.result(content) if step.kind == "tool" and step.body is None else decode(content)
 
 
 def _error_text(error: BaseException) -> str:
-    """What an error says, live and in the journal: without secrets."""
+    """Return the text of an error, live and in the journal: without secrets."""
     return without_secrets(describe(error))
 
 

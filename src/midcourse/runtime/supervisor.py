@@ -73,11 +73,11 @@ _STALE: Final = 60.0
 _PAGE: Final = 200
 """Events of the past that are read before others have their turn."""
 _SOON: Final = 0.01
-"""Seconds between two looks whether a session that was taken has decided what it found in its inbox."""
+"""Seconds between two checks whether an acquired session has decided its inbox."""
 
 
 class InterventionTarget(Protocol):
-    """What a session that is watched offers: its driver does."""
+    """The part of a watched session that the supervisor needs: its driver."""
 
     @property
     def now(self) -> float:
@@ -96,12 +96,12 @@ class InterventionTarget(Protocol):
 
     @property
     def may_ask(self) -> bool:
-        """Whether its agent may ask people anything."""
+        """True if its agent may ask people."""
         ...
 
     @property
     def is_recovering(self) -> bool:
-        """Whether commands that it found in its inbox are still to be decided."""
+        """True if commands that it found in its inbox are still to be decided."""
         ...
 
     def show_risk(self, risk: float | None) -> None:
@@ -109,7 +109,7 @@ class InterventionTarget(Protocol):
         ...
 
     def keep_pace(self, pace: Pace) -> None:
-        """From now on it is written down this often."""
+        """Journal the session this often from now on."""
         ...
 
     async def step_in(self, command: cmd.Intervene) -> None:
@@ -122,7 +122,7 @@ class InterventionTarget(Protocol):
 
 
 class Supervisor:
-    """What all watched sessions of a process share: policies, encoder, histories, and what people have had to bear."""
+    """The shared parts of a process's watched sessions: policies, encoder, histories, and people's interruptions."""
 
     def __init__(self, store: Store, clock: Clock, loop: asyncio.AbstractEventLoop, settings: Settings) -> None:
         self.store = store
@@ -143,12 +143,12 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def pinned(self, terms: Terms, tenant: str) -> Terms:
-        """The same terms with the policy's version in its name: a session keeps the policy it began with.
+        """Return the same terms with the policy's version in its name: a session keeps the policy it began with.
 
         A policy of the session's tenant wins over the host's of the same name.
 
         Raises:
-            InvalidInput: nobody knows this policy.
+            InvalidInput: there is no such policy.
         """
         name = terms.policy or self._default
         if not name or name == UNWATCHED:
@@ -175,37 +175,37 @@ class Supervisor:
                 await self._policy(session.terms.policy)
 
     def environments(self, name: str) -> Environments | None:
-        """Where a session's policy wants a person to be asked; the usual places, if it cannot be read; None without."""
+        """Return where a session's policy asks a person; the usual places, if it cannot be read; None without."""
         policy = self._policies.get(name)
         if policy is None:
             return None if name in ("", UNWATCHED) else Environments()
         return policy.environments
 
     def most_for_a_call(self, name: str) -> float | None:
-        """Dollars that one call may cost under a session's policy; None: any sum, or nobody knows."""
+        """Return the dollars that one call may cost under a session's policy; None: any sum, or unknown."""
         policy = self._policies.get(name)
         return None if policy is None else policy.signals.cost.per_action
 
     def longest_correction(self, name: str) -> int | None:
-        """Characters of the longest correction that a policy takes; None: any length, or nobody knows the policy."""
+        """Return the characters of a policy's longest correction; None: any length, or an unknown policy."""
         policy = self._policies.get(name)
         return None if policy is None else policy.correction
 
     def requires_hypothesis(self, terms: Terms) -> bool:
-        """Whether an agent under these terms must state a hypothesis before it acts. Not where nothing may pause it."""
+        """Return True if an agent under these terms must state a hypothesis before it acts, and may be paused."""
         policy = self._policies.get(terms.policy)
         if policy is None or not policy.signals.hypothesis.required:
             return False
         return may_stop(policy.classes.of(terms.task_class or "long"), is_declared=terms.task_class is not None)
 
     def pace(self, terms: Terms, task_class: TaskClass | None = None) -> Pace:
-        """How often a session is written down: as its policy says for its class, as far as that is known by now."""
+        """Return how often a session is journaled: by its policy for its class, as far as that is known by now."""
         policy = self._policies.get(terms.policy)
         rule = None if policy is None else policy.classes.of(task_class or terms.task_class or "long")
         return pace_of(rule, self._segment_tokens)
 
     async def oversight(self, session: Session, *, asks: bool) -> RunMonitor | None:
-        """What watches a session; None if nobody can."""
+        """Return the monitor of a session; None if it cannot be watched."""
         try:
             policy = await self._policy(session.terms.policy)
         except (InvalidInput, Damaged) as error:
@@ -222,12 +222,12 @@ class Supervisor:
         )
 
     async def measuring(self, agent: str, terms: Terms, tenant: str) -> tuple[RunMonitor, bool]:
-        """What measures a session for whoever looks, as its own watch does, and whether a policy watches it at all."""
+        """Return a monitor for display, like the session's own, and whether it has a policy at all."""
         policy, is_watched = STANDARD, terms.policy not in ("", UNWATCHED)
         if is_watched:
             try:
                 policy = await self._policy(terms.policy)
-            except (InvalidInput, Damaged):  # nobody watches it, as the log says
+            except (InvalidInput, Damaged):  # it is not watched, as the log says
                 is_watched = False
         oversight = RunMonitor(
             policy,
@@ -242,7 +242,7 @@ class Supervisor:
         return oversight, is_watched
 
     def about_goal(self, session: Session, *, asks: bool) -> cmd.Intervene | None:
-        """What the agent of a new session has to ask before it begins."""
+        """Return the question of a new session's agent before it begins, if any."""
         policy = self._policies.get(session.terms.policy)
         if policy is None:
             return None
@@ -275,7 +275,7 @@ class Supervisor:
     # ---- over many sessions
 
     async def restrained(self, policy: Policy, decision: Decision, session: Session) -> Decision:
-        """The decision, or what limits over many sessions leave of it. What interrupts counts from now on."""
+        """Return the decision, or what limits over many sessions leave of it. An interruption counts from now on."""
         person = session.messages[0].by if session.messages else ""
         waits = decision.interrupts and decision.level != "stop" and not decision.is_wish
         decision = restrain(policy, decision, await self.ledger(policy, person, session) if waits else NOTHING_SO_FAR)
@@ -284,13 +284,13 @@ class Supervisor:
         return decision
 
     def arrived(self, session_id: SessionId) -> None:
-        """What was on its way to a session has been done, or will not be."""
+        """Note that a command on its way to a session has been carried out, or will not be."""
         self._on_its_way.pop(session_id, None)
 
     async def ledger(self, policy: Policy, person: str, session: Session) -> InterventionLedger:
-        """What counts for a policy's decision about this run, for this person.
+        """Return the inputs of a policy's decision about this run, for this person.
 
-        What the people of one tenant call wrong silences nothing of another's.
+        Labels of one tenant's people silence nothing of another's.
         """
         async with self._looking:  # who comes meanwhile would know of nothing
             now = self.clock.monotonic()
@@ -313,15 +313,15 @@ class Supervisor:
         return InterventionLedger(last_hour=last_hour, of_this_run=of_this_run, wrong=wrong)
 
     async def _wrong(self, policy: Policy, judged: Sequence[JudgedIntervention]) -> dict[str, tuple[int, int]]:
-        """What people called wrong, as far as it says anything of this policy's thresholds now."""
+        """Return people's labels of wrong interventions, as far as they apply to this policy's thresholds now."""
         others: dict[str, Policy] = {}
         for by in {one.by for one in judged if one.by.startswith(cmd.BY_POLICY)}:
-            with contextlib.suppress(InvalidInput, Damaged):  # nobody knows any more what it stepped in for
+            with contextlib.suppress(InvalidInput, Damaged):  # its reasons are gone
                 others[by] = await self._policy(by.removeprefix(cmd.BY_POLICY))
         return wrong_lately(policy, judged, others, self.clock.now())
 
     def note(self, session: Session, record: Recorded) -> None:
-        """Somebody stepped in, or says something of that: it counts from now on. On any thread."""
+        """Note an intervention, or a label: it counts from now on. On any thread."""
         match record.event:
             case ev.InterventionMade():
                 alarm = alarm_of(session, record.at, record.event)
@@ -337,7 +337,7 @@ class Supervisor:
                 pass
 
     def _labels(self, listed: Sequence[LabelRecord]) -> list[LabelRecord]:
-        """What is listed, and what is on its way there: a label counts from when it is said."""
+        """Return the listed labels, and those on their way there: a label counts at once."""
         found = {(one.session, one.about): one for one in listed}
         since = self.clock.now() - _STALE
         for key, own in list(self._said.items()):
@@ -370,13 +370,13 @@ class Supervisor:
 
 
 def _class_under(policy: Policy, declared: TaskClass | None) -> TaskClass | None:
-    """``protected``, if the policy protects tasks of this class; without a declared one, if it protects all."""
+    """Return ``protected``, if the policy protects tasks of this class; without a declared one, if it protects all."""
     classes = CLASSES if declared is None else (declared,)
     return "protected" if all(policy.classes.of(one).strategy == "protect" for one in classes) else declared
 
 
 def _command_id(decision: Decision, position: Position) -> CommandId:
-    """Named for the place it was decided at: whoever comes to the same decision again, makes it once."""
+    """Return an id named for the place of the decision, so that the same decision is made once."""
     return CommandId(f"policy_{position}_{decision.level}")
 
 
@@ -412,19 +412,19 @@ class WatchedSession:
         self._begin_if_live()
 
     def _begin_if_live(self) -> None:
-        """What has ended is watched from its next turn on: to label it takes no look at all that happened."""
+        """Begin when the session is live. An ended one is watched from its next turn on: a label needs no watch."""
         if not self._is_begun and self._driver.session.status in LIVE:
             self._is_begun = True
             self._supervisor.begin(self._begin(), self._driver.id)
 
     def stop(self) -> None:
-        """The session is another's, or nobody's."""
+        """Stop: the session has another owner, or none."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
 
     def saw(self, record: Recorded) -> None:
-        """An event has been journaled."""
+        """Note that an event has been journaled."""
         if self._is_over:
             return
         self._behind.append(record)
@@ -435,7 +435,7 @@ class WatchedSession:
                 self._supervisor.loop.call_soon_threadsafe(self._work)
 
     async def _begin(self) -> None:
-        """Catch up, however often the store is away: a session that nobody watches is one that nobody stops."""
+        """Catch up, even if the store fails often: a session that is not watched cannot be stopped."""
         try:
             for delay in chain(_DELAYS, repeat(_SLOWLY)):
                 try:
@@ -485,7 +485,7 @@ class WatchedSession:
         self._check()
 
     async def _measure_drift(self, monitor: RunMonitor) -> None:
-        """From when the encoder is there: the other signals do not wait for it."""
+        """Measure drift once the encoder is there: the other signals do not wait for it."""
         monitor.measure_drift(await self._supervisor.drift(monitor.policy))
         self._check()  # what was done meanwhile may be far from the goal already
 
@@ -506,14 +506,14 @@ class WatchedSession:
                         self._act(decision, record.position)
             self._driver.show_risk(oversight.values.get("risk"))
             self._keep_pace(oversight)
-        finally:  # what cannot be read or measured is logged by the loop, and the rest goes on
+        finally:  # what cannot be read or measured is logged by the loop, and the rest continues
             if self._behind and not self._is_due:
                 self._is_due = True
                 self._supervisor.loop.call_soon(self._work)
             self._check_later()
 
     def _keep_pace(self, monitor: RunMonitor) -> None:
-        """The class that was predicted may be another by now: it is written down as that one is."""
+        """Update the pace: the predicted class may have changed."""
         task_class = monitor.task_class
         if task_class != self._class:
             self._class = task_class
@@ -544,7 +544,7 @@ class WatchedSession:
         self._supervisor.begin(self._execute(decision, position), self._driver.id)
 
     async def _execute(self, decision: Decision, position: Position) -> None:
-        """Do what was decided, and try again if that fails: an alarm that nobody hears is none."""
+        """Carry out the decision, and retry if that fails: an alarm must be heard."""
         oversight, session = self._oversight, self._driver.session
         if oversight is None or session.status in ENDED:
             return

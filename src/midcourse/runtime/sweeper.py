@@ -1,4 +1,4 @@
-"""What a worker looks for now and then: sessions that nobody alive owns, and kill switches that nobody enforced."""
+"""Sweep now and then: for sessions without a live owner, and for kill switches that were not enforced."""
 
 import asyncio
 import logging
@@ -23,10 +23,10 @@ log = logging.getLogger("midcourse")
 
 _SWEEP: Final = 1000
 _EVERY: Final = 10_000
-"""Sessions looked at when the wall clock may have been set back."""
+"""The number of sessions checked when the wall clock may have been set back."""
 _NAMED: Final = 10
 _GOES_ON: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSED})
-"""Where a session stands that may begin calls once it is taken; elsewhere it only finishes a stop or an undo."""
+"""The statuses in which an acquired session may begin calls; in others it only finishes a stop or an undo."""
 _AT_ONCE: Final = 32
 """Sessions taken at the same time by a sweep: enough to share commits, few enough to hear commands in between."""
 
@@ -58,7 +58,7 @@ class Sweeper:
         self._lacking: dict[SessionId, Session] = {}
 
     def left(self, session: Session) -> None:
-        """This process let a session go, and takes it no more if what is left needs the agent's tools."""
+        """Note that this process released a session, and acquires it no more if the rest needs the agent's tools."""
         self._lacking.pop(session.id, None)
         if session.waits_for_tools and session.needs:
             self._lacking[session.id] = session
@@ -90,12 +90,12 @@ class Sweeper:
                 await asyncio.gather(*(log_errors(self._adopt(owned)) for owned in batch))
 
     def _is_queued_again(self, now: float) -> bool:
-        """Whether the wall clock may have been set back since the last sweep: before the first, nobody knows."""
+        """Return True if the wall clock may have been set back since the last sweep; unknown before the first."""
         before, self._offset = self._offset, now - self._clock.monotonic()
         return before is None or self._offset < before - AHEAD
 
     async def _adopt(self, owned: Owned) -> None:
-        """Take a session that nobody owns; but not a child that a stop of its parent's is still to reach."""
+        """Acquire a session without an owner; but not a child that a stop of its parent's is still to reach."""
         try:
             if not owned.pending and owned.head.status in _GOES_ON and await self._is_left_to_its_parent(owned.head):
                 return
@@ -104,7 +104,7 @@ class Sweeper:
         await self._attend(owned.head.id)
 
     async def _is_left_to_its_parent(self, head: Head) -> bool:
-        """Whether a stop is still to reach it, or it has not begun and its parent is to begin it."""
+        """Return True if a stop is still to reach it, or it has not begun and its parent is to begin it."""
         if await self._waits_for_a_stop(head):
             return True
         if head.status != Status.QUEUED or head.parent is None:
@@ -127,7 +127,7 @@ class Sweeper:
         await self._store.put(child.id, pause.id, encode_command(pause), self._clock.now())
 
     async def _waits_for_a_stop(self, child: Head) -> bool:
-        """Whether a stop of its parent, or of anybody above that, is still to come down to it."""
+        """Return True if a stop of its parent, or of any session above that, is still to reach it."""
         while child.parent is not None:
             above = await self._store.head(child.parent)
             if await self._store.undecided(child.parent):
@@ -136,7 +136,7 @@ class Sweeper:
                 parent = (await load(self._store, above.head)).state.session
                 # No stop comes to a child that had ended: a person has opened a new turn of it since.
                 stop = passed_on(parent, child.id) if child.id in parent.children.values() else None
-                # A stop that has reached it is behind it: whoever lifted that since wants it to go on.
+                # A stop that has reached it is done: a person who lifted that since wants it to continue.
                 if stop is not None and await self._store.row(child.id, stop.id) is None:
                     if above.head.status == Status.HALTED and not above.alive:
                         await self._attend(child.parent)  # its owner died, and its head may not say that it needs one
@@ -154,14 +154,14 @@ class Sweeper:
             log.info("takes over what no process drove: %s%s. open(recover=False) would leave them", names, more)
 
     def _name_missing_agent(self, head: Head) -> None:
-        """Say once which agent is missing here, and nobody else drives it: a forgotten import would hang in silence."""
+        """Log once which agent is missing, if no other process drives it: a forgotten import must not go unnoticed."""
         is_left_alone = self._is_own is not None and not self._is_own(head.id)
         if is_left_alone or self._has_agent(head) or head.agent in self._missed or head.parent:
             return
         if head.status in (Status.RUNNING, Status.QUEUED, Status.CANCELLING):
             self._missed.add(head.agent)
             log.warning(
-                "session %s is %s and nobody drives it: agent '%s' is not registered in this process. "
+                "session %s is %s and no process drives it: agent '%s' is not registered in this process. "
                 "Import the module that defines it (for an agent file: load_agents), or start a program that does.",
                 head.id,
                 head.status,
@@ -169,7 +169,7 @@ class Sweeper:
             )
 
     def _can_help(self, owned: Owned) -> bool:
-        """A session that only needs its agent is left to a process that has it."""
+        """Return False for a session that only needs its agent: a process that has it takes it."""
         head = owned.head
         if owned.pending:
             return True
@@ -183,7 +183,7 @@ class Sweeper:
 
 
 async def enforce_switch(standing: ActiveSwitches, drivers: Callable[[], list[Driver]]) -> None:
-    """Halt what a kill switch stands over and still runs here: whoever threw it may have died before telling."""
+    """Halt what a kill switch covers and still runs here: its thrower may have died before sending."""
     await standing.flush()
     for switch in await standing.recent():
         for driver in drivers():
@@ -192,7 +192,7 @@ async def enforce_switch(standing: ActiveSwitches, drivers: Callable[[], list[Dr
 
 
 async def log_errors(act: Coroutine[Any, Any, None]) -> None:
-    """The control loop outlives whatever goes wrong with one session or one read."""
+    """Log errors: the control loop outlives those of one session or one read."""
     try:
         await act
     except MidcourseError as error:

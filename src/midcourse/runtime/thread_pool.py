@@ -60,7 +60,7 @@ class ThreadPool(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Idle threads end by themselves; one that still runs is waited for by nobody."""
+        """Shut down: idle threads end by themselves; one that still runs is not waited for."""
 
     def _serve(self) -> None:
         while True:

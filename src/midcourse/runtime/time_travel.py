@@ -1,4 +1,4 @@
-"""A session at any point of its journal: looked at as it was, or forked into a new session that goes on from there."""
+"""A session at any point of its journal: shown as it was, or forked into a new session that continues from there."""
 
 import msgspec
 
@@ -29,7 +29,7 @@ _PAGE = 1000
 
 
 async def inspect(store: Store, head: Head, at: int | None) -> Inspection:
-    """The session as it was at ``at``, or as it is.
+    """Return the session as it was at ``at``, or as it is.
 
     Raises:
         InvalidInput: there is no such position.
@@ -80,9 +80,9 @@ async def _fold_to(store: Store, session_id: SessionId, position: Position) -> F
 async def forked(
     store: Store, head: Head, new: SessionId, at: int | None, pause: Pause | None, now: float
 ) -> tuple[Head, list[Row]]:
-    """The journal of a new session that begins as ``head``'s was at ``at``: its last checkpoint, if nothing is said.
+    """Return the journal of a new session that begins as ``head``'s was at ``at``, by default at its last checkpoint.
 
-    What has begun and not ended is paused by ``pause`` before anybody takes it, also what would finish first.
+    What has begun and not ended is paused by ``pause`` before it is acquired, also protected work.
 
     Raises:
         InvalidInput: there is no such position.

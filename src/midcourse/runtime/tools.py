@@ -1,6 +1,6 @@
-"""What a tool is to Midcourse: a function, and what a stop may do to a call of it.
+"""Tools: functions, and what a stop may do to a call of them.
 
-A tool that says nothing counts as irreversible: a stop waits for it, and after a crash a person is asked whether it
+A tool that declares nothing counts as irreversible: a stop waits for it, and after a crash a person is asked whether it
 happened. Everything a tool declares buys something better than that.
 """
 
@@ -55,7 +55,7 @@ SETTLE: Final = 30.0
 _MADE: Final = re.compile(r"(\w+)\((\{.*\})\)\.([\w.]+)")
 
 _MAIN: Final = ("__main__", "__mp_main__")
-"""What Python calls the program's main module, here and in the processes that it starts."""
+"""Python's names of the program's main module, here and in the processes that it starts."""
 
 _LOOKED_AT: Final = (
     "__name__",
@@ -73,14 +73,14 @@ log = logging.getLogger("midcourse")
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """What a probe returns when it knows not only that the call happened but also what it returned."""
+    """A probe's result when it knows not only that the call happened but also its result."""
 
     result: object = None
 
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """What a tool returns when it has looked, or asked, and then done nothing: a receipt claims no effect of it."""
+    """A tool's result when it has read, or asked, and then done nothing: a receipt claims no effect of it."""
 
     result: object = None
 
@@ -112,7 +112,7 @@ class Tool(Generic[P, T_co]):
     def __post_init__(self) -> None:
         object.__setattr__(self, "__wrapped__", self.function)
         for name in _LOOKED_AT:
-            # What frameworks look at to make a schema of a function: they shall see the function.
+            # What frameworks read to make a schema of a function: they shall see the function.
             if hasattr(self.function, name):
                 object.__setattr__(self, name, getattr(self.function, name))
         returns = getattr(self, "__annotations__", {}).get("return")
@@ -131,7 +131,7 @@ class Tool(Generic[P, T_co]):
 
     @cached_property
     def is_async(self) -> bool:
-        """Whether it runs as a task, which can be aborted, and not in a thread or a process."""
+        """True if it runs as a task, which can be aborted, and not in a thread or a process."""
         return inspect.iscoroutinefunction(self.function)
 
     @cached_property
@@ -141,7 +141,7 @@ class Tool(Generic[P, T_co]):
 
     @cached_property
     def settles_in(self) -> float:
-        """Seconds after which a request that nobody waits for can no longer land."""
+        """Seconds after which an abandoned request can no longer land."""
         if self.settle is not None:
             return self.settle
         if self.local or self.effect == "read":
@@ -150,7 +150,7 @@ class Tool(Generic[P, T_co]):
 
     @cached_property
     def returns(self) -> Any:
-        """What the function says it returns, so that a replayed result is of the same type."""
+        """The declared result of the function, so that a replayed result is of the same type."""
         return self._hints.get("return", Any)
 
     @cached_property
@@ -165,7 +165,7 @@ class Tool(Generic[P, T_co]):
         return {"name": self.name, "description": inspect.getdoc(self.function) or "", "parameters": described}
 
     def result(self, content: bytes) -> Any:
-        """A journaled result in the type the function declares; what a probe or a person told need not fit it."""
+        """Return a journaled result in the type the function declares; one from a probe or a person need not fit it."""
         try:
             return decode(content, self.returns)
         except msgspec.ValidationError:
@@ -203,7 +203,7 @@ class Tool(Generic[P, T_co]):
         return {**{name: arguments[name] for name in unknown}, **self._shaped(arguments, self._shape)}
 
     def restored(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The same, for an undo, a probe or an observer: without what a framework gave beside them, such as a context.
+        """Return the arguments for an undo, a probe or an observer: without a framework's own, such as a context.
 
         Raises:
             InvalidInput: they do not fit; the sentence says where.
@@ -224,7 +224,7 @@ class Tool(Generic[P, T_co]):
 
     @cached_property
     def takes_secrets(self) -> bool:
-        """Whether one of its parameters is a secret by its name, so that values in order are not to be shown."""
+        """True if one of its parameters is a secret by its name, so that values in order are not to be shown."""
         try:
             return any(map(is_secret_name, self._signature.parameters))
         except ValueError:  # a function of C, which does not tell its parameters
@@ -243,7 +243,7 @@ class Tool(Generic[P, T_co]):
 
     @cached_property
     def _shape(self) -> type[msgspec.Struct]:
-        """The parameters as a struct: what schemas are made from and arguments are checked with."""
+        """The parameters as a struct: schemas are made from it, and arguments are checked with it."""
         return msgspec.defstruct("Arguments", self._fields, kw_only=True)
 
     @cached_property
@@ -261,7 +261,7 @@ class Tool(Generic[P, T_co]):
 
 
 def _default(value: Any) -> Any:
-    """A default as a struct takes it: a fresh one each time where it could be changed."""
+    """Return a default as a struct takes it: a fresh one each time where it could be changed."""
     return msgspec.field(default_factory=partial(_copy, value)) if isinstance(value, list | dict | set) else value
 
 
@@ -272,7 +272,7 @@ def _copy(value: Any) -> Any:
 def _known_to_msgspec(hint: Any) -> Any:
     try:
         msgspec.json.schema(hint)
-    except Exception:  # noqa: BLE001 - a type that has no schema is taken as it comes
+    except Exception:  # noqa: BLE001 - a type without a schema is accepted unchecked
         return Any
     return hint
 
@@ -311,12 +311,12 @@ def tool(
       ``write`` is everything else.
     - ``undo(arguments, result, key)`` makes a ``write`` reversible; ``probe(arguments, key)`` tells whether it
       happened.
-    - ``settle``: seconds a request that nobody waits for may still land (default: ``timeout``, else 30; 0 if ``local``,
+    - ``settle``: seconds an abandoned request may still land (default: ``timeout``, else 30; 0 if ``local``,
       for tools that touch this machine only). ``if_silent="ask"``: never redone unasked when its worker fell silent.
-    - ``observes`` what it looked at, to be checked before a cold resume; ``on_change`` says what a change leads to.
+    - ``observes`` what it read, to be checked before a cold resume; ``on_change`` is the reaction to a change.
     - ``resources``, ``environment`` (``prod`` asks a person first), ``cost`` of one call (paid calls ask, too).
     - ``timeout`` in seconds; ``run_in="process"`` makes a plain function killable at once.
-    - ``retry`` tries a call again that raised what may pass, such as a broken connection: a ``read`` freely, an
+    - ``retry`` retries a call with a temporary error, such as a broken connection: a ``read`` freely, an
       ``idempotent`` one with its key, a ``write`` once its ``undo`` has succeeded. ``timeout`` is for all attempts.
     """
 
@@ -333,11 +333,7 @@ def tool(
 def declared_tool(
     function: Callable[P, T], *, name: str | None = None, origin: str | None = None, **declared: Any
 ) -> Tool[P, T]:
-    """A tool made of a function and its declaration, checked. ``origin``: where it is found again, if not by its name.
-
-    Raises:
-        InvalidInput: the declaration contradicts itself or the function; the sentence says how to mend it.
-    """
+    """Return a tool made of a function and its declaration, checked. ``origin``: its place, if not its name."""
     inner = function.function if isinstance(function, Tool) else function
     if not callable(inner):
         raise InvalidInput(
@@ -419,7 +415,7 @@ def _check(made: Tool[..., Any]) -> None:
 
 
 def check_retry(made: Tool[..., Any], retry: Retry) -> None:
-    """What cannot be undone is not tried again by itself.
+    """Refuse a retry of what cannot be undone.
 
     Raises:
         InvalidInput: the tool is irreversible.
@@ -434,7 +430,7 @@ def check_retry(made: Tool[..., Any], retry: Retry) -> None:
 
 
 def _takes(function: Callable[..., object], count: int) -> bool:
-    """Whether it can be called with so many arguments; True where that cannot be told."""
+    """Return True if it can be called with so many arguments, or if that cannot be told."""
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:
@@ -456,12 +452,12 @@ _declarations: dict[str, Mapping[str, Any]] = {}
 
 
 def registered_tools() -> Mapping[str, Tool[..., Any]]:
-    """Every tool this process has declared, by import path."""
+    """Return every tool this process has declared, by import path."""
     return _registered
 
 
 def register(made: Tool[..., Any]) -> None:
-    """Have the tool found by its import path, by whoever must undo a call of it later."""
+    """Register the tool by its import path, for a later undo of a call."""
     _registered[made.origin] = made
 
 
@@ -472,14 +468,14 @@ def declare_later(origin: str, declared: Mapping[str, Any]) -> None:
 
 
 def origin_of(function: Callable[..., object]) -> str:
-    """The import path of a function, the same in every process: ``module:qualified.name``."""
+    """Return the import path of a function, the same in every process: ``module:qualified.name``."""
     inner = inspect.unwrap(function)
     qualified = getattr(inner, "__qualname__", type(inner).__qualname__)
     return f"{module_name(getattr(inner, '__module__', ''))}:{qualified}"
 
 
 def module_name(name: str) -> str:
-    """The name that another process imports a module by. A program's main module has the name of its file."""
+    """Return the name that another process imports a module by. A program's main module has the name of its file."""
     if name not in _MAIN:
         return name
     main = sys.modules.get(name)
@@ -487,28 +483,28 @@ def module_name(name: str) -> str:
     if isinstance(spec, str) and spec not in _MAIN:
         return spec
     stem = Path(getattr(main, "__file__", None) or "").stem
-    # A file that is named like a module of Python itself cannot be told from it.
+    # A file that is named like a module of Python itself cannot be distinguished from it.
     return stem if stem and "." not in stem and stem not in sys.stdlib_module_names else name
 
 
 def path_here(tool: "Tool[..., Any]") -> str:
-    """Where a process of this program finds the tool: in the program's main module, if it stands there."""
+    """Return where a process of this program finds the tool: in the program's main module, if it is there."""
     module = getattr(inspect.unwrap(tool.function), "__module__", "")
     return f"{module}:{tool.origin.partition(':')[2]}" if module in _MAIN else tool.origin
 
 
 def tool_of(body: Callable[..., Any]) -> Tool[..., Any]:
-    """The tool that ``body`` is: as it declares itself, as a declarations file has it, or undeclared."""
+    """Return the tool of ``body``: as it declares itself, as a declarations file has it, or undeclared."""
     if isinstance(body, Tool):
         return cast("Tool[..., Any]", body)
-    # Only what stands in a module: to keep a closure, a method or an object would keep all that it holds, a run even.
+    # Only what is in a module: to keep a closure, a method or an object would keep all that it holds, a run even.
     if isinstance(body, FunctionType) and "<" not in body.__qualname__:
         return _remembered(body)
     return _made_of(body)
 
 
 def model_of(body: Callable[..., Any]) -> Tool[..., Any]:
-    """What streams a model's words, as a tool: it changes nothing, and declares nothing."""
+    """Return a tool for a streaming function of a model: it changes nothing, and declares nothing."""
     return Tool(function=body, name="model", origin="", declared=False, effect="read")
 
 
@@ -516,7 +512,7 @@ def _made_of(body: Callable[..., Any]) -> Tool[..., Any]:
     origin = origin_of(body)
     declared = _registered.get(origin)
     if declared is not None and declared.function is body:
-        return declared  # a framework was given the function, and @tool stands above its decorator
+        return declared  # a framework was given the function, and @tool is above its decorator
     known = _declarations.get(origin)
     if known is not None:
         made = declared_tool(body, **known)
@@ -538,7 +534,7 @@ _remembered: Final = lru_cache(maxsize=4096)(_made_of)
 
 @lru_cache(maxsize=4096)
 def _say_that_it_is_undeclared(origin: str) -> None:
-    """Once for each."""
+    """Log once for each that it is undeclared."""
     log.info(
         "'%s' declares no effect, so it counts as irreversible: a stop waits until it has finished, and after a crash "
         "a person is asked whether it happened. Declare it with @midcourse.tool(effect=…) to have it aborted and "
@@ -555,25 +551,25 @@ _MAKERS: Final = frozenset(
         "midcourse.tools.web:web",
     }
 )
-"""What they make is found again: its origin is ``module:maker({…}).name``."""
+"""Functions whose tools are found again: their origin is ``module:maker({…}).name``."""
 
 
 def is_of_the_standard_library(origin: str) -> bool:
-    """Whether an import path leads into Python itself: no journal may have such a function called."""
+    """Return True if an import path leads into Python itself: no journal may have such a function called."""
     return origin.partition(":")[0].partition(".")[0] in sys.stdlib_module_names
 
 
 class AgentPlace(NamedTuple):
-    """Where an agent was defined when its session began, and where it is defined in this process: import paths.
+    """The import paths of an agent's definition: when its session began, and in this process.
 
-    A file may be run as a program, imported as a module, or be moved. What stood beside the agent stands beside it.
+    A file may be run as a program, imported as a module, or be moved. What was beside the agent is beside it still.
     """
 
     before: str = ""
     here: str = ""
 
     def of(self, origin: str) -> str:
-        """The import path, here, of what was at ``origin``; empty if its agent has not moved."""
+        """Return the import path, here, of what was at ``origin``; empty if its agent has not moved."""
         module, _, qualified = origin.partition(":")
         before, here = self.before.partition(":")[0], self.here.partition(":")[0]
         return f"{here}:{qualified}" if here and module == before != here else ""
@@ -583,7 +579,7 @@ NOT_MOVED: Final = AgentPlace()
 
 
 def known_tool(origin: str, moved: AgentPlace = NOT_MOVED) -> Tool[..., Any] | None:
-    """The tool that a journal calls ``origin``, if this process has declared it. Nothing is imported."""
+    """Return the tool that a journal calls ``origin``, if this process has declared it. Nothing is imported."""
     for path in _paths(origin, moved):
         if path in _registered:
             return _registered[path]
@@ -592,7 +588,7 @@ def known_tool(origin: str, moved: AgentPlace = NOT_MOVED) -> Tool[..., Any] | N
 
 
 def _paths(origin: str, moved: AgentPlace) -> tuple[str, ...]:
-    """Where the tool may be, the likeliest first. ``__main__`` of a journal is not the main module of this process."""
+    """Return where the tool may be, the likeliest first. A journal's ``__main__`` is another program."""
     beside = moved.of(origin)
     if beside:
         return (beside,) if origin.partition(":")[0] in _MAIN else (beside, origin)
@@ -600,12 +596,12 @@ def _paths(origin: str, moved: AgentPlace) -> tuple[str, ...]:
 
 
 def _is_the_same(path: str, origin: str) -> bool:
-    """Whether two import paths differ only in the folder that they begin at: ``tools:make``, ``shop.tools:make``."""
+    """Return True if two import paths differ only in their first folders: ``tools:make``, ``shop.tools:make``."""
     return path.endswith(f".{origin}") or origin.endswith(f".{path}")
 
 
 def find_tool(origin: str, moved: AgentPlace = NOT_MOVED) -> Tool[..., Any]:
-    """The tool that a journal calls ``origin``, imported if need be.
+    """Return the tool that a journal calls ``origin``, imported if need be.
 
     Raises:
         ToolUnavailable: this process does not have it.
@@ -636,14 +632,14 @@ def call_tool(origin: str, arguments: tuple[object, ...], by_name: Mapping[str, 
 
 
 def _module(name: str) -> ModuleType:
-    """A module by its name. The program's own file is not loaded a second time: that would run it again."""
+    """Return a module by its name. The program's own file is not loaded a second time: that would run it again."""
     if name not in sys.modules and name == module_name("__main__"):
         return sys.modules["__main__"]
     return importlib.import_module(name)
 
 
 def _imported(origin: str) -> Any:
-    """What stands at an import path: ``module:name``, or ``module:maker({"root": …}).name`` for one of a made set."""
+    """Import a path: ``module:name``, or ``module:maker({"root": …}).name`` for one of a made set."""
     module, _, qualified = origin.partition(":")
     found: Any = _module(module)
     made = _MADE.fullmatch(qualified)

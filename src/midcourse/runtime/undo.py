@@ -1,7 +1,7 @@
-"""Runs undos, probes and releases: user code of its own, journaled before it begins and after it ends.
+"""Run undos, probes and releases: user code of its own, journaled before it begins and after it ends.
 
-An undo is tried up to three times, each time journaled; after a crash it goes on where the journal says. It may run
-twice, and what is claimed of it is never more than what was seen.
+An undo is tried up to three times, each time journaled; after a crash it continues by the journal. It may run twice,
+and the journal never claims more of it than was seen.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ FIRST_PAUSE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class UserCodeOutcome:
-    """How a piece of user code ended: with a value, an error, or (``lost``) nobody can say."""
+    """The end of a piece of user code: with a value, an error, or (``lost``) unknown."""
 
     value: object = None
     error: str = ""
@@ -62,11 +62,11 @@ class UndoRunner:
         self._remembered: dict[StepId, bytes] = {}
 
     def running(self) -> Iterable[RunningCall]:
-        """The undos that run now, as a control's answer lists them."""
+        """Yield the undos that run now, for a command's reply."""
         return tuple(self._running.values())
 
     def must_wait(self, origin: str) -> bool:
-        """Whether a cancel or an undo needs a tool that this process does not have; ``missing`` then names it.
+        """Return True if a cancel or an undo needs a tool that this process does not have; ``missing`` then names it.
 
         Another process may have it, now or later. Only an operator gives up what it would undo.
         """
@@ -117,7 +117,7 @@ class UndoRunner:
         return tried
 
     def _touched(self, call: OpenCall) -> tuple[AuditEntry, ...]:
-        """What the audit log says of the undo of a call that touched prod or a paid API."""
+        """Return the audit entry of the undo of a call that touched prod or a paid API."""
         try:
             tool = find_tool(call.tool, self._moved)
         except ToolUnavailable:  # the undo fails, too
@@ -168,13 +168,13 @@ class UndoRunner:
         return tried
 
     async def release(self, hold: Hold) -> None:
-        """Let go of what is held: up to three times, each journaled."""
+        """Release what is held: up to three times, each journaled."""
         with self._journal.lock:
             written = self._journal.append()  # what was done under it is durable first, and not done again without it
         await written
         step = StepId(f"hold {hold.name}")
         if step in self._gate.settling:
-            return  # it is being let go: by the agent, before it was stopped
+            return  # it is being released: by the agent, before it was stopped
         self._gate.settling[step] = "its release"
         try:
             await self._release(hold, step)
@@ -186,7 +186,7 @@ class UndoRunner:
             return
         for number in range(hold.tries + 1, UNDO_TRIES + 1):
             await self._gate.until_fresh()
-            if self._journal.session.status is Status.HALTED:  # it is let go when the halt is lifted
+            if self._journal.session.status is Status.HALTED:  # it is released when the halt is lifted
                 return
             try:
                 arguments = decode(await content_of(self._ctx.store, hold.given))
@@ -255,7 +255,7 @@ class UndoRunner:
 
 
 def _with_reason(withheld: str, tried: UserCodeOutcome) -> UserCodeOutcome:
-    """An error with the reason it may have."""
+    """Return an error with the reason it may have."""
     if not withheld or not tried.error or withheld in tried.error:
         return tried
     return UserCodeOutcome(tried.value, f"{tried.error} ({withheld})", tried.lost)

@@ -16,7 +16,7 @@ _OURS = str(Path(__file__).parents[1])
 
 
 def task_name(session: SessionId, what: str) -> str:
-    """How a task of a session is named, so that whoever holds the loop can be told."""
+    """Return the name of a session's task, so that a task that blocks the loop can be named."""
     return f"{_MARK}{session} {what}"
 
 
@@ -44,9 +44,9 @@ class Watchdog:
         self._told = False
 
     def check(self) -> Blocked | None:
-        """Who holds the loop, once per time it is held. Called now and then, from another thread."""
+        """Return what blocks the loop, once for each time. Called now and then, from another thread."""
         now = self._clock.monotonic()
-        # Counted from the question, not from the last answer: whoever looks seldom is told no less of the truth.
+        # Counted from the question, not from the last answer: a rare check reports no less of the truth.
         asked_at = self._asked_at
         if asked_at is None:
             self._asked_at = asked_at = now

@@ -1,4 +1,4 @@
-"""One process's share of a store: the sessions it owns, those it makes, takes over and lets go."""
+"""One process's share of a store: the sessions it owns, makes, acquires and releases."""
 
 import asyncio
 import logging
@@ -70,7 +70,7 @@ _SAYS_AGAIN: Final = 5.0
 
 
 class Worker:
-    """Owns sessions of one store in this process. Without ``drives`` it sends commands and decides what nobody owns."""
+    """Own sessions of one store in this process. Without ``drives`` it sends and decides commands only."""
 
     def __init__(
         self,
@@ -146,17 +146,18 @@ class Worker:
         )
         try:
             await self.store.enlist(self.id, self.bus.address)
-            await self.supervisor.pinned(NO_TERMS, DEFAULT)  # a default that nobody knows is better told now
+            await self.supervisor.pinned(NO_TERMS, DEFAULT)  # an unknown default is better reported now
             self._listener.start()
             self.bus.listen(self._listener.hear)
         except BaseException:
-            await self.close(0.0)  # nobody else will close what could not be opened
+            await self.close(0.0)  # no other code will close what could not be opened
             raise
 
     async def drain(self, grace: float) -> int:
-        """Take and begin nothing more, and let every session go; return how many there were. Commands are still heard.
+        """Take and begin nothing more, and release every session; return how many there were. Commands still arrive.
 
-        A session goes at its next safe point. Calls in flight may go on for ``grace`` seconds; then they are stopped.
+        A session is released at its next safe point. Calls in flight may run for ``grace`` seconds; then they are
+        stopped.
         """
         self._draining = True
         until = self.clock.now() + grace
@@ -168,7 +169,7 @@ class Worker:
         leaving = self.drivers()
         for driver in leaving:
             driver.drain(until)
-        # Looked at, not waited for: drivers end by themselves, each in its own time.
+        # Polled, not waited for: drivers end by themselves, each in its own time.
         while any(not driver.is_over for driver in leaving) and self.clock.monotonic() < patience:
             await self.clock.sleep(0.002)
         return len(leaving)
@@ -184,17 +185,17 @@ class Worker:
 
     @property
     def is_draining(self) -> bool:
-        """Whether it takes and begins nothing more."""
+        """True if it takes and begins nothing more."""
         return self._draining
 
     @property
     def is_listening(self) -> bool:
-        """Whether the thread that hears commands lives, and has looked at the inbox lately."""
+        """True if the thread that receives commands lives, and has recently polled the inbox."""
         return self._listener.is_listening
 
     @property
     def control_age(self) -> float | None:
-        """Seconds since the thread that hears commands looked at the inbox; None: it does not live."""
+        """Seconds since the thread that receives commands polled the inbox; None: it does not live."""
         return self._listener.age
 
     @property
@@ -203,7 +204,7 @@ class Worker:
         return self._ctx.loop
 
     def take_nothing_more(self) -> None:
-        """Begin to drain: nothing is taken or made from now on. On any thread."""
+        """Begin to drain: nothing is acquired or made from now on. On any thread."""
         self._draining = True
 
     async def close(self, grace: float) -> None:
@@ -225,7 +226,7 @@ class Worker:
 
     @property
     def is_closing_after_calls(self) -> bool:
-        """Whether it only waits for calls to end."""
+        """True if it only waits for calls to end."""
         return self._last is not None and not self._last.done()
 
     async def closed(self) -> None:
@@ -254,15 +255,14 @@ class Worker:
         await self.store.close()
 
     def driver(self, session_id: SessionId) -> Driver | None:
-        """The driver of a session this process owns."""
+        """Return the driver of a session this process owns."""
         return self._drivers.get(session_id)
 
     def has_given_up(self, session_id: SessionId) -> bool:
-        """Whether a write failed for a session of this process, so that nothing of it lives until writes work again."""
+        """Return True if a write failed for a session of this process: nothing of it lives until writes work again."""
         return session_id in self.failed_writes and session_id not in self._drivers
 
     def drivers(self) -> list[Driver]:
-        """All of them."""
         with self._lock:
             return list(self._drivers.values())
 
@@ -288,7 +288,8 @@ class Worker:
         """
         if self._draining and parent is None:
             raise Refused(
-                "This process is about to end and starts no new sessions. Try again in a moment: another one goes on.",
+                "This process is about to end and starts no new sessions. Try again in a moment: another one takes "
+                "over.",
                 code="draining",
             )
         await self._shielded(self._create(session_id, agent, goal, parent=parent, terms=terms, by=by, role=role))
@@ -321,7 +322,9 @@ class Worker:
         state = first(session_id, at, event, content)
         rows = [(Position(1), content, state.digest)]
         worker = self.id if self.drives and parent is None else None
-        if parent is not None:  # also if it exists: a parent that goes on elsewhere makes the closures it spawned anew
+        if (
+            parent is not None
+        ):  # also if it exists: a parent that continues elsewhere makes the closures it spawned anew
             self._remember(session_id, agent)
         audit = (
             (made(session_id, by, role, "session.start", f"{agent.name}: {goal}" if goal else agent.name, at),)
@@ -333,7 +336,7 @@ class Worker:
         )
         self._remember(session_id, agent)
         question = self.supervisor.about_goal(state.session, asks=agent.asks)
-        if question is not None:  # decided before anything of it begins, whoever drives it
+        if question is not None:  # decided before anything of it begins, under any owner
             try:
                 await self.store.put(session_id, question.id, encode_command(question), at)
             except StoreError as error:  # it exists and is ours: better begun without its question than never
@@ -346,14 +349,14 @@ class Worker:
                 await driver.recover()
 
     async def _is_clear(self, session: Session) -> bool:
-        """Whether no kill switch stands over a session that is durable. If nobody can tell, whoever begins it looks."""
+        """Return True if no kill switch covers a session that is durable. If that is unknown, its starter checks."""
         try:
             return await self.standing.switch_over(session) is None
         except MidcourseError:
             return False
 
     async def attend(self, session_id: SessionId, sponsor: Driver | None = None) -> None:
-        """Take a session nobody alive owns, decide its inbox, and drive it on or let it go again.
+        """Acquire a session without a live owner, decide its inbox, and drive it or release it again.
 
         ``sponsor`` is the parent of a child that has not begun: only its parent begins it.
 
@@ -380,14 +383,14 @@ class Worker:
         await driver.recover()
 
     async def _shielded(self, doing: Coroutine[Any, Any, None]) -> None:
-        """Do it to its end, also if whoever waits is cancelled: what is ours and not driven, nobody else takes."""
+        """Run it to its end, also if the caller is cancelled: a session that is owned and not driven would stay so."""
         task = asyncio.get_running_loop().create_task(doing)
         self._unbroken.add(task)
         task.add_done_callback(self._unbroken.discard)
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(_log_failure)  # nobody waits for it any more
+            task.add_done_callback(_log_failure)  # it is no longer waited for
             raise
 
     def _remember(self, session_id: SessionId, agent: Agent[object]) -> None:
@@ -399,17 +402,17 @@ class Worker:
         return head.agent in self.agents or head.id in self._given
 
     def _is_own(self, session_id: SessionId) -> bool:
-        """Whether this process has driven it, or its parent, before."""
+        """Return True if this process has driven it, or its parent, before."""
         return self._driven is not None and root_of(session_id) in self._driven
 
     def _has_tools(self, session: Session) -> bool:
-        """Whether this process has declared the tools that the session's cancel waits for."""
+        """Return True if this process has declared the tools that the session's cancel waits for."""
         agent = self._given.get(session.id, self.agents.get(session.agent))
         moved = AgentPlace(session.origin, agent.origin if agent is not None else "")
         return all(known_tool(origin, moved) is not None for origin in session.needs)
 
     def adopt(self, new: SessionId, source: SessionId) -> None:
-        """A fork can go on wherever its source could: a closure in the process that has it."""
+        """Let a fork continue wherever its source could: a closure in the process that has it."""
         if source in self._given:
             self._given[new] = self._given[source]
 
@@ -422,7 +425,7 @@ class Worker:
             except StoreError as error:
                 self.failed_writes.note(error)
                 raise
-        else:  # still ours: a write had failed, and it goes on from what is durable
+        else:  # still ours: a write had failed, and it continues from its durable state
             owned = await self._take_again(session_id, epoch)
         try:
             loaded, orphaned = await self._load(owned, sponsor)
@@ -510,9 +513,9 @@ class Worker:
         if not session.resumable and session.id not in self._given:
             agent = None
             unavailable = AgentUnavailable(
-                f"Session '{session.id}' cannot go on in this process: its agent '{session.agent}' ({session.origin}) "
-                "is a closure, which lived only in the process that started it. Nothing is lost; define the agent at "
-                "the top level of a module and start a new session.",
+                f"Session '{session.id}' cannot continue in this process: its agent '{session.agent}' "
+                f"({session.origin}) is a closure, which lived only in the process that started it. Nothing is lost; "
+                "define the agent at the top level of a module and start a new session.",
                 session_id=session.id,
             )
         driver = Driver(
@@ -589,7 +592,7 @@ class Worker:
             driver.wake()
 
     async def _mark_damaged(self, owned: Owned, error: Damaged) -> None:
-        """A damaged journal is never continued: its commands are refused, and lists show the session as failed."""
+        """Mark a session with a damaged journal as failed: its commands are refused, and nothing of it continues."""
         head = owned.head
         outcome = refusal(error, "failed", head.position)
         for row in await self.store.undecided(head.id):
@@ -601,7 +604,7 @@ class Worker:
         log.error("session %s: %s", head.id, error)
 
     async def must_exist(self, session_id: SessionId) -> Owned:
-        """The session's head and owner.
+        """Return the session's head and owner.
 
         Raises:
             SessionNotFound: no such session.
@@ -618,9 +621,9 @@ class Worker:
 
 def _log_failure(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.warning("a session could not be taken: %s", error)
+        log.warning("a session could not be acquired: %s", error)
 
 
 def _is_readable(session: Session) -> bool:
-    """Whether people want to read the session's checkpoint elsewhere. What its terms say of that never changes."""
+    """Return True if the session's checkpoint is also kept elsewhere for people. Its terms never change."""
     return session.terms.backend == "redis"

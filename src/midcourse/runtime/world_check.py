@@ -1,4 +1,4 @@
-"""Whether the world has moved: what tools had observed is checked again before a session continues.
+"""Check if the world has changed: what tools had observed is checked again before a session continues.
 
 Before a cold start always; before a warm session continues if it rested for ``Settings.world_after`` seconds.
 """
@@ -26,16 +26,16 @@ from midcourse.runtime.tools import AgentPlace, OnChange, Tool, find_tool
 log = logging.getLogger("midcourse")
 
 AT_ONCE: Final = 32
-"""Looks at the same time."""
+"""The number of checks at the same time."""
 ABSENT: Final = "absent"
-REFUSED: Final = "A person said no to going on with a changed world."
+REFUSED: Final = "A person refused to continue in a changed world."
 SHOWN: Final = 10
 """Changes that a question or a failure names."""
 SEVERITY: Final[tuple[OnChange, ...]] = ("go_on", "tell", "ask", "refuse")
 
 
 async def observe(tool: Tool[..., Any], arguments: Mapping[str, object]) -> dict[str, ev.Observation]:
-    """What a call has looked at, with the versions of now. What cannot be looked at is not remembered."""
+    """Return what a call has read, with the present versions. What cannot be checked is not remembered."""
     given, blob = value_of(secret_free(encode(arguments, what=f"The arguments of tool '{tool.name}'")))
     observed: dict[str, ev.Observation] = {}
     task = asyncio.current_task()
@@ -46,7 +46,7 @@ async def observe(tool: Tool[..., Any], arguments: Mapping[str, object]) -> dict
             if is_stop(error, task):
                 raise
             # Not what it says: that may quote the arguments, and a log is not erased.
-            log.warning("tool '%s': what it observes cannot be looked at (%s)", tool.name, type(error).__qualname__)
+            log.warning("tool '%s': what it observes cannot be checked (%s)", tool.name, type(error).__qualname__)
             continue
         if blob is None:
             observed[resource] = ev.Observation(version, tool.origin, given)
@@ -54,7 +54,7 @@ async def observe(tool: Tool[..., Any], arguments: Mapping[str, object]) -> dict
 
 
 class WorldCheck:
-    """What one session has observed, on the agent's loop."""
+    """The observations of one session, on the agent's loop."""
 
     def __init__(self, journal: Journal, ctx: RuntimeContext, moved: AgentPlace, *, is_cold: bool) -> None:
         self._moved = moved
@@ -67,12 +67,12 @@ class WorldCheck:
 
     @property
     def is_to_be_checked(self) -> bool:
-        """Whether the session has observed anything, and starts cold or has rested for long."""
+        """True if the session has observed anything, and starts cold or has rested for long."""
         return bool(self._journal.log.observed) and (self._to_check or self._has_rested)
 
     @property
     def holds(self) -> bool:
-        """Whether a warm session must not continue: a check comes first, or what a person says to its outcome."""
+        """True if a warm session must not continue: a check comes first, or a person's answer to it."""
         if not self._journal.log.observed:
             self._to_check, self._rests_since = False, None
             return False
@@ -90,7 +90,7 @@ class WorldCheck:
 
     @property
     def _answer(self) -> AskRecord | None:
-        """What this process asked about a change, unless a person agreed or gave another instruction."""
+        """The open question of this process about a change, unless a person agreed or gave another instruction."""
         asked = None if self._asked is None else self._journal.log.asks.get(self._asked)
         if asked is None or asked.end not in ("", "answered") or (asked.end and is_yes(asked.value)):
             return None
@@ -105,9 +105,9 @@ class WorldCheck:
             self._rests_since = None
 
     async def check(self, *, is_warm: bool = False) -> AgentFailed | None:
-        """Look again, once; journal what is different; ask or refuse, if a tool wants that.
+        """Check again, once; journal what is different; ask or refuse, if a tool wants that.
 
-        A ``warm`` agent may not have read the changes that it was told of last: they stay until there are new ones.
+        A ``warm`` agent may not have read the changes of the last check: they stay until there are new ones.
         """
         observed = dict(self._journal.log.observed)
         at_once = asyncio.Semaphore(AT_ONCE)
@@ -115,15 +115,15 @@ class WorldCheck:
         changes = [change for change in await asyncio.gather(*looks) if change is not None]
         with self._journal.lock:
             if self._journal.session.status not in (Status.RUNNING, Status.WAITING, Status.QUEUED):
-                self._to_check = True  # stopped meanwhile: looked at again when it goes on
+                self._to_check = True  # stopped meanwhile: checked again when it continues
                 return None
             self._to_check, self._rests_since = False, None
             self._checked = _rest_of(self._journal.session)
             standing = self._journal.session.changes
             if changes and tuple(changes) == standing:
-                return None  # told before, and still so: what could not be looked at then cannot be now
+                return None  # reported before, and still so: what could not be checked then cannot be now
             if not changes and (is_warm or not standing or any(_is_a_persons(one) for one in standing)):
-                return None  # a person was told and let it go on: what they were told is the agent's to know, too
+                return None  # a person was notified and let it continue: the agent gets the same facts, too
             self._journal.note(ev.WorldChanged(changes=tuple(changes)))
             policies = [_policy(change.policy) for change in changes]
             strictest = max(policies, key=SEVERITY.index, default="go_on")
@@ -137,11 +137,11 @@ class WorldCheck:
         return None
 
     def refused_now(self) -> AgentFailed | None:
-        """Whether a person said so to what this process asked."""
+        """Return the failure if a person refused to continue, asked by this process."""
         return AgentFailed(WORLD_CHANGED, REFUSED) if (asked := self._answer) is not None and asked.end else None
 
     def refused(self) -> AgentFailed | None:
-        """Whether a person said that the session must not go on as the world is now."""
+        """Return the failure if a person refused to continue in the changed world."""
         prefix = f"{self._journal.session.scope}/{WORLD}#"
         asked = [record for step, record in self._journal.log.asks.items() if step.startswith(prefix)]
         if not asked or asked[-1].end != "answered" or asked[-1].spent or is_yes(asked[-1].value):
@@ -180,7 +180,7 @@ class WorldCheck:
 
 
 def _rest_of(session: Session) -> tuple[object, ...]:
-    """What changes when a wait ends."""
+    """Return what changes when a wait ends."""
     return session.asks, session.pauses, session.halts
 
 

@@ -22,13 +22,13 @@ HELP: Final = """\
 While it runs, type a line and press return:
 
   pause              stop, and keep everything; nothing new begins
-  resume             go on
+  resume             continue
   cancel             end it, and undo what is in flight
   cancel all         end it, and undo every effect it had
-  redirect …         a new instruction, which its model hears at once
+  redirect …         a new instruction, which its model gets at once
   anything else      if it asks, the answer; otherwise a new instruction, too.
                      While it is paused, an instruction also resumes it
-  Ctrl-C, Ctrl-D     leave; it is kept, and the command is printed that goes on with it
+  Ctrl-C, Ctrl-D     leave; it is kept, and the command that continues it is printed
 
 Examples:
 
@@ -37,7 +37,7 @@ Examples:
   python -m midcourse.samples repo-fixer "Fix the login bug" --store runs.db
       … then type: stay with authentication
   python -m midcourse.samples --session sess_… --store runs.db
-      goes on with a session that was left, or whose process was killed; with --undo: undoes one that has ended
+      continues a session that was left, or whose process was killed; with --undo: undoes one that has ended
   python -m midcourse.samples --store runs.db
       lists the sessions of that file
 
@@ -45,16 +45,16 @@ Set MIDCOURSE_SAMPLE_PACE to the seconds a word takes (0.03), MIDCOURSE_SAMPLES_
 MIDCOURSE_MODEL to a real model, such as openai:gpt-5-mini.
 """
 NOBODY: Final = 3
-"""The exit status when it asks, or is paused, and nobody can type."""
+"""The exit status when it asks, or is paused, and there is no terminal to answer."""
 STUCK: Final = (midcourse.Status.WAITING, midcourse.Status.PAUSED)
 ENDED: Final = (midcourse.Status.COMPLETED, midcourse.Status.CANCELLED, midcourse.Status.FAILED)
 _GOAL: Final = 80
 GRACE: Final = 0.3
-"""Seconds that a call in flight gets when somebody leaves. A model's stream would take all that it is given."""
+"""Seconds that a call in flight gets when the user leaves. A model's stream would use all that it is given."""
 
 
 class Screen:
-    """What has been printed: text as it comes, and a line for everything else."""
+    """The printed output: text as it comes, and a line for everything else."""
 
     def __init__(self) -> None:
         self._heard: dict[tuple[str, int], str] = {}
@@ -62,17 +62,17 @@ class Screen:
         self._arguments: dict[str, str] = {}
         self._in_line = False
         self.text = ""
-        """What was streamed last."""
+        """The text that was streamed last."""
 
     def hear(self, step: str, attempt: int, offset: int, text: str) -> None:
-        """A piece of streamed text, as a preview or as a segment; only what is new of it is printed."""
+        """Print a piece of streamed text, as a preview or as a segment, if it is new."""
         heard = self._heard.get((step, attempt), "")
         if offset <= len(heard) < offset + len(text):
             self._heard[step, attempt] = heard[:offset] + text
             self._print(step, attempt)
 
     def begin(self, step: str, attempt: int) -> None:
-        """An attempt has begun: previews may come before the event, and are kept until then."""
+        """Note that an attempt has begun: previews may come before the event, and are kept until then."""
         self._printed[step, attempt] = 0
         self._print(step, attempt)
 
@@ -85,12 +85,11 @@ class Screen:
             self.text = heard
 
     def line(self, text: str) -> None:
-        """A line of its own."""
         print(f"\n{text}" if self._in_line else text, flush=True)
         self._in_line = False
 
     def note(self, event: Any, kind: str) -> None:
-        """An event of the journal."""
+        """Print an event of the journal."""
         match kind:
             case "segment.written":
                 self.hear(event.step, event.attempt, event.offset, event.text)
@@ -147,7 +146,7 @@ class Typing:
         self.lines: asyncio.Queue[str] = asyncio.Queue()
         self.is_over = asyncio.Event()
         self.has_left = asyncio.Event()
-        """A person pressed Ctrl-C, or Ctrl-D. That a pipe has ended means only that nobody types."""
+        """Set when a person pressed Ctrl-C, or Ctrl-D. The end of a pipe only means that there is no input."""
         self._rest = b""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._leave)
@@ -206,7 +205,7 @@ async def _tell_the_end(session: midcourse.SessionHandle[Any], screen: Screen, s
     state = await session.state()
     if state.status not in ENDED:
         screen.line(f"{state.status}: {store} has all of it")
-        print(f"{await session.receipt()}\n\nTo go on with it:\n\n  {_command(session.id, store)}\n")
+        print(f"{await session.receipt()}\n\nTo continue it:\n\n  {_command(session.id, store)}\n")
         return state.status
     if state.status is midcourse.Status.COMPLETED:
         result = await session.result()
@@ -221,7 +220,7 @@ async def _tell_the_end(session: midcourse.SessionHandle[Any], screen: Screen, s
 
 
 def _command(session: str, store: Path) -> str:
-    """What goes on with a session, to be pasted into a shell, in whatever folder."""
+    """Return the command that continues a session, to be pasted into a shell, in any folder."""
     python = "python" if shutil.which("python") == sys.executable else sys.executable
     command = shlex.join([python, "-m", "midcourse.samples", "--session", session, "--store", str(store)])
     work = os.environ.get(FOLDER)
@@ -229,14 +228,14 @@ def _command(session: str, store: Path) -> str:
 
 
 async def show_sessions(store: Path) -> None:
-    """The sessions of a file, newest first, and what goes on with one of them."""
+    """Print the sessions of a file, newest first, and the command that continues one of them."""
     async with midcourse.open(f"sqlite:///{store}", drive=False) as mc:
         heads = await mc.list(limit=1000)
     for head in heads:
         goal = head.goal if len(head.goal) <= _GOAL else f"{head.goal[: _GOAL - 1]}…"
         print(f"{head.id}  {head.status:<10} {head.agent}: {goal}")
     if heads:
-        print(f"\nTo go on with the newest:\n\n  {_command(heads[0].id, store)}")
+        print(f"\nTo continue the newest:\n\n  {_command(heads[0].id, store)}")
     else:
         print(f"{store} has no sessions.")
 
@@ -256,7 +255,7 @@ async def _follow(session: midcourse.SessionHandle[Any], screen: Screen) -> None
 
 
 async def _stuck(session: midcourse.SessionHandle[Any], typing: Typing) -> None:
-    """Until it can only go on if somebody types, and nobody can."""
+    """Wait until it can only continue with input, and there is none."""
     await typing.is_over.wait()
     await typing.lines.join()
     looks = 0
@@ -266,7 +265,7 @@ async def _stuck(session: midcourse.SessionHandle[Any], typing: Typing) -> None:
 
 
 def main() -> None:
-    """``python -m midcourse.samples NAME GOAL``."""
+    """Run ``python -m midcourse.samples NAME GOAL``."""
     listed = "\n".join(f"  {one.name:<16} {one.description}\n{'':<19}e.g. “{one.goals[0]}”" for one in SAMPLES)
     parser = argparse.ArgumentParser(
         prog="python -m midcourse.samples",
@@ -277,7 +276,7 @@ def main() -> None:
     parser.add_argument("name", nargs="?", help="which one")
     parser.add_argument("goal", nargs="?", help="what it is to do (default: its first example)")
     parser.add_argument("--store", type=Path, help="the SQLite file that keeps the session (default: a new one)")
-    parser.add_argument("--session", help="go on with this one, in the store")
+    parser.add_argument("--session", help="continue this one, in the store")
     parser.add_argument("--undo", action="store_true", help="undo every effect of that session, which has ended")
     given = parser.parse_args()
     if not given.name and not given.session and not given.store:

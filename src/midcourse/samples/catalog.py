@@ -20,12 +20,10 @@ class Sample:
 
     @property
     def name(self) -> str:
-        """What it is started by."""
         return self.agent.name
 
     @property
     def description(self) -> str:
-        """What it does, in a sentence."""
         return self.agent.description
 
     @property
@@ -40,7 +38,7 @@ SAMPLES: Final = tuple(
 
 
 def sample(name: str) -> Sample:
-    """The sample of that name.
+    """Return the sample of that name.
 
     Raises:
         AgentUnavailable: there is none.

@@ -78,7 +78,7 @@ create table mrr (
 
 
 def prepare(folder: Path | None = None) -> Path:
-    """The work folder, with its two tables and a place for the memo."""
+    """Prepare the work folder, with its two tables and a place for the memo."""
     folder = folder or folder_of(NAME)
     made_once(folder / "customers.db", _generate)
     (folder / "memos").mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where the sample agents work: a folder each, outside any repository, the same for every process of a user."""
+"""The work folders of the sample agents: one each, outside any repository, the same for every process of a user."""
 
 import os
 import tempfile
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = "MIDCOURSE_SAMPLES_DIR"
-"""Names another place for all of them. Whoever goes on with a session, or undoes it, must be told the same."""
+"""Names another place for all of them. A process that continues a session, or undoes it, needs the same one."""
 
 
 def folder_of(sample: str) -> Path:
-    """The folder of a sample. It does not depend on where a process was started: an undo may run in another one."""
+    """Return the folder of a sample, the same wherever a process was started: an undo may run in another one."""
     given = os.environ.get(FOLDER)
     if given:
         return Path(given).absolute() / sample
@@ -20,7 +20,7 @@ def folder_of(sample: str) -> Path:
 
 
 def made_once(target: Path, make: Callable[[Path], None]) -> Path:
-    """``target``, made by ``make`` if it is not there: whole or not at all, whoever else makes it meanwhile."""
+    """Return ``target``, made by ``make`` if missing: whole or not at all, also if another process makes it."""
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)

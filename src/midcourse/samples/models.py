@@ -1,4 +1,4 @@
-"""Which model the sample agents use: their script, or a real one that the environment names."""
+"""Choose the model of the sample agents: their script, or a real one that the environment names."""
 
 import os
 from typing import Final
@@ -27,10 +27,10 @@ _A_WORD: Final = 0.03
 
 
 def model_for(script: Script) -> Model:
-    """The model that the environment names, else one that plays ``script``.
+    """Return the model that the environment names, else one that plays ``script``.
 
     Raises:
-        InvalidInput: it cannot be had: the package of its provider is missing, or a key, or nobody knows its name.
+        InvalidInput: it is not available: its provider's package is missing, or a key, or the name is unknown.
     """
     name, server = os.environ.get(MODEL, ""), os.environ.get(BASE_URL, "")
     if not name and not server:
@@ -75,5 +75,5 @@ def pace() -> float:
 
 
 def words(text: str, *, slowly: float = 1.0) -> Text:
-    """What a script says, at its pace. ``slowly``: so many times slower, unless the environment names a pace."""
+    """Return a script's text, at its pace. ``slowly``: so many times slower, unless the environment names a pace."""
     return Text(text, every=pace() * (1.0 if os.environ.get(PACE) else slowly))

@@ -48,15 +48,14 @@ GOALS: Final = ("Order 3 bolts for acme", "Order 500 engines for globex")
 PRICES: Final = {"bolt": 2, "gear": 45, "hinge": 7, "lamp": 30, "motor": 310, "pump": 480, "valve": 66, "engine": 9900}
 """In whole dollars."""
 LIMITS: Final = {"acme": 50_000, "globex": 100_000, "initech": 5_000, "umbrella": 250_000}
-"""What a customer may order at once, in whole dollars."""
+"""The limit of a customer's order, in whole dollars."""
 INSTRUCTIONS: Final = (
     "You take orders. For each, call in one answer check_order and then place_order, with the customer, the item "
     "(singular, lower case) and the quantity, and give place_order the sentence that confirms the order. What cannot "
     "be ordered is not placed: then say why, in one sentence."
 )
 CONFIRMATION: Final = "confirmation"
-"""What the model gives with an order beside the order itself. No argument of the call: the order is the same one, and
-its key too, in whatever words it is confirmed."""
+"""The model's text with an order. It is no argument of the call: the order, and its key, are the same with any text."""
 REQUESTS: Final = 10
 """A model that has not come to an end after so many requests in one turn is given up."""
 
@@ -78,7 +77,7 @@ select (select price from prices where item = ?), (select most from limits where
 
 
 def prepare(folder: Path | None = None) -> Path:
-    """The work folder, with the desk's tables."""
+    """Prepare the work folder, with the desk's tables."""
     folder = folder or folder_of(NAME)
     _prepared(folder)
     return folder
@@ -98,13 +97,13 @@ def _generate(path: Path) -> None:
 
 @cache
 def _desk(folder: Path, _purpose: str) -> sqlite3.Connection:
-    """A connection that stays: to open one takes longer than an order, and the last one to close copies the log."""
+    """Return a connection that stays open: opening takes longer than an order, and closing copies the log."""
     _prepared(folder)
     return sqlite3.connect(folder / "desk.db", timeout=10, isolation_level=None, check_same_thread=False)
 
 
 _placing: Final = threading.Lock()
-"""Who places an order, in a thread of its own, has the connection alone. Nobody who only looks waits for that."""
+"""Held by the thread that places an order, which has the connection alone. Reads do not wait for it."""
 
 
 # ---- the tools
@@ -113,7 +112,7 @@ _placing: Final = threading.Lock()
 @midcourse.tool(effect="read")
 async def check_order(customer: str, item: str, quantity: int) -> dict[str, Any]:
     """Check an order: what it costs, and whether it is within the customer's limit."""
-    # Without a thread: it takes a few microseconds, and waits for nobody who writes.
+    # Without a thread: it takes a few microseconds, and waits for no writer.
     return _checked(_desk(folder_of(NAME), "checking"), customer, item, quantity)
 
 
@@ -192,21 +191,24 @@ _model: Final = model_for(script)
 
 
 def _offered(tool: midcourse.Tool[..., Any]) -> ToolDefinition:
-    """A tool as the model knows it."""
+    """Return a tool in the model's form."""
     parameters = tool.schema["parameters"]
     if tool is place_order:
-        told = {"type": "string", "description": "what the customer is told, with {order} and {total} to be filled in"}
+        told = {
+            "type": "string",
+            "description": "the customer's confirmation, with {order} and {total} to be filled in",
+        }
         parameters = {**parameters, "properties": {**parameters["properties"], CONFIRMATION: told}}
     return ToolDefinition(name=tool.name, description=tool.schema["description"], parameters_json_schema=parameters)
 
 
 _PARAMETERS: Final = ModelRequestParameters(function_tools=[_offered(one) for one in TOOLS.values()])
-# A request that the client makes again by itself would be one that nobody sees, counts or can stop.
+# A request that the client makes again by itself could not be seen, counted or stopped.
 _ONCE: Final = cast("ModelSettings", {"max_retries": 0})
 
 
 async def _answer(messages: Sequence[ModelMessage]) -> AsyncIterator[str | midcourse.StreamEnd]:
-    """What the model says to ``messages``: its words as they come, and in the end all of it, with its calls."""
+    """Yield the model's answer to ``messages``: its words as they come, and in the end all of it, with its calls."""
     async with aclosing(spoken(_model, list(messages), _ONCE, _PARAMETERS, None, lambda response: response)) as heard:
         async for word in heard:
             yield word
@@ -254,7 +256,7 @@ async def agent(run: midcourse.Run) -> str:
 
 
 async def _result(run: midcourse.Run, people: MessageListener, call: ToolCallPart) -> ToolReturnPart:
-    """What comes of a call; of one that a person's word came before, that it was not made."""
+    """Return the result of a call; of one that a person's message preceded, that it was not made."""
     made = TOOLS.get(call.tool_name)
     content: Any
     if made is None:
@@ -273,7 +275,7 @@ async def _result(run: midcourse.Run, people: MessageListener, call: ToolCallPar
 
 
 def _confirmed(calls: Sequence[ToolCallPart], results: Sequence[ToolReturnPart]) -> str:
-    """What the model has given to be told, if all that it ordered was placed; else empty: it must say more."""
+    """Return the model's confirmation, if all that it ordered was placed; else empty: it must continue."""
     told: list[str] = []
     for call, result in zip(calls, results, strict=True):
         if call.tool_name == place_order.name:

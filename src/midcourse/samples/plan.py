@@ -27,7 +27,7 @@ class PlanFromTools(AbstractCapability[midcourse.Run]):
     items: tuple[str, ...] = ()
 
     async def before_run(self, ctx: RunContext[midcourse.Run]) -> None:
-        """The list, once for a session. What a redirect begins again is the same plan."""
+        """Report the list, once for a session. A redirect begins the same plan again."""
         run = ctx.deps
         if self.items and not run.state.get(_PLANNED):
             run.state[_PLANNED] = True
@@ -36,7 +36,7 @@ class PlanFromTools(AbstractCapability[midcourse.Run]):
     async def before_tool_execute(
         self, ctx: RunContext[midcourse.Run], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
     ) -> dict[str, Any]:
-        """An item begins, and the one before is done."""
+        """Report that an item begins, and the one before is done."""
         item = self.item_of(call.tool_name, args)
         under_way: str = ctx.deps.state.get("item", "")
         if item and item != under_way:
@@ -46,7 +46,7 @@ class PlanFromTools(AbstractCapability[midcourse.Run]):
         return args
 
     async def after_run(self, ctx: RunContext[midcourse.Run], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        """The last item is done."""
+        """Report that the last item is done."""
         self._finish(ctx.deps)
         return result
 

@@ -29,7 +29,7 @@ DESCRIPTION: Final = (
     "Finds duplicate and obsolete contacts in a SQLite table and asks “Confirm delete?” before it deletes."
 )
 GOALS: Final = (
-    "Clean the contacts: remove duplicates and records that nobody has used since before 2022",
+    "Clean the contacts: remove duplicates and records unused since before 2022",
     "Clean the contacts, only duplicates",
 )
 PROMPT: Final = "Confirm delete?"
@@ -53,7 +53,7 @@ create table deleted_contacts (
 
 
 def prepare(folder: Path | None = None) -> Path:
-    """The work folder, with its table of contacts."""
+    """Prepare the work folder, with its table of contacts."""
     folder = folder or folder_of(NAME)
     made_once(folder / "contacts.db", _generate)
     return folder
@@ -67,7 +67,7 @@ def _generate(path: Path) -> None:
         email = f"{first}.{last}{chance.randint(1, 30)}@{chance.choice(_DOMAINS)}"
         used = date(2026, 9, 30) - timedelta(days=int(chance.expovariate(1 / 700)))
         contacts.append((f"{first} {last}".title(), email, f"{used}"))
-        if chance.random() < 0.12:  # somebody has entered it again, in capitals
+        if chance.random() < 0.12:  # it was entered again, in capitals
             contacts.append((f"{last}, {first}".title(), email.upper(), f"{used - timedelta(days=40)}"))
     with closing(sqlite3.connect(path)) as database, database:
         database.executescript(_SCHEMA)
@@ -183,7 +183,7 @@ def script(conversation: Conversation) -> Sequence[Piece]:
 
 
 def _wanted(said: Sequence[str]) -> dict[str, object]:
-    """What to look for, as far as it was said. Later words count."""
+    """Return the criteria, as far as they were given. Later messages count."""
     wanted: dict[str, object] = {}
     for text in said:
         only = re.search(r"(?:only|just)\s+(?:the\s+)?(duplicate|obsolete|old)", text, re.IGNORECASE)

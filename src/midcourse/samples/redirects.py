@@ -1,4 +1,4 @@
-"""What a script hears in what people say: the course it is on, and what a redirect changes about it."""
+"""Read people's messages for a script: the present course, and the change that a redirect makes."""
 
 import re
 from dataclasses import dataclass
@@ -19,27 +19,26 @@ _TIMES: Final = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6}
 
 @dataclass(frozen=True, slots=True)
 class StoryCourse:
-    """What the person has said that still counts: all of it, or what follows the last new goal."""
+    """The person's messages that still count: all of them, or those after the last new goal."""
 
     said: tuple[str, ...]
     is_changed: bool
-    """Whether the last message came on top of a goal."""
+    """True if the last message came on top of a goal."""
     explains: bool = False
-    """Whether it is to explain its plan before it goes on: a policy asks for that, and changes nothing else."""
+    """True if it must explain its plan before it continues: a policy asks for that, and changes nothing else."""
 
     @property
     def last(self) -> str:
-        """The last message."""
         return self.said[-1] if self.said else ""
 
     @property
     def stops(self) -> bool:
-        """Whether the person has had enough."""
+        """True if the person wants to end it."""
         return self.is_changed and _STOP.search(self.last) is not None
 
 
 def course_of(conversation: Conversation) -> StoryCourse:
-    """The course that a conversation is on. “Use a different goal: …” begins a new one."""
+    """Return the course of a conversation. “Use a different goal: …” begins a new one."""
     said: list[str] = []
     count = 0
     explains = False
@@ -55,7 +54,7 @@ def course_of(conversation: Conversation) -> StoryCourse:
 
 
 def done_since(conversation: Conversation, last_tool: str) -> Conversation:
-    """What belongs to the work under way: what follows the last message that was said after ``last_tool`` had ended.
+    """Return the part for the work under way: what follows the last message after ``last_tool`` had ended.
 
     So a new turn does the work again, and a redirect in the middle of it keeps what was found.
     """
@@ -70,12 +69,12 @@ def done_since(conversation: Conversation, last_tool: str) -> Conversation:
 
 
 def amount_over(text: str) -> float | None:
-    """The amount in “over $10k”; None if there is none."""
+    """Return the amount in “over $10k”; None if there is none."""
     found = _OVER.search(text)
     return None if found is None else float(found[1].replace(",", "")) * _TIMES.get((found[2] or "").lower(), 1.0)
 
 
 def quoted(text: str) -> str:
-    """What was said, as a script repeats it."""
+    """Quote a message as a script repeats it."""
     line = " ".join(text.split())
     return f"“{line if len(line) <= 160 else line[:157] + '…'}”."

@@ -58,7 +58,7 @@ _tree: ContextVar[Path] = ContextVar("midcourse_sample_tree")
 
 
 def prepare(folder: Path | None = None) -> Path:
-    """The work folder, with the repository that every session's tree is a copy of."""
+    """Prepare the work folder, with the repository that every session's tree is a copy of."""
     folder = folder or folder_of(NAME)
     made_once(folder / "shop", _generate)
     (folder / "trees").mkdir(exist_ok=True)
@@ -82,7 +82,7 @@ def _git(repository: Path, *arguments: str) -> str:
 
 
 def tree_of(session_id: str) -> Path:
-    """The work tree of a session, made if it is not there."""
+    """Return the work tree of a session, made if it is not there."""
     folder = prepare()
     return made_once(folder / "trees" / session_id, lambda fresh: _copy(folder / "shop", fresh))
 
@@ -100,7 +100,7 @@ def _files() -> Files:
 
 
 def _inside(path: str) -> str:
-    """A path in the session's tree as the file tools have it, which see every tree."""
+    """Return a path in the session's tree as the file tools have it, which see every tree."""
     tree = _tree.get()
     given = (tree / path).resolve()
     if not given.is_relative_to(tree.resolve()) or ".git" in given.relative_to(tree.resolve()).parts:
@@ -167,7 +167,7 @@ def run_tests(suite: str) -> dict[str, Any]:
 
 
 def _says(text: str) -> Text:
-    """It thinks before each call, as models that edit code do: people, and a policy, have time to step in."""
+    """Return a thought before each call, as models that edit code have: people, and a policy, get time to step in."""
     return words(text, slowly=_SLOWLY)
 
 
@@ -266,7 +266,7 @@ def _look_at_the_check(conversation: Conversation, begin: str, listed: Sequence[
 
 
 def _drift(conversation: Conversation, course: StoryCourse, begin: str, listed: Sequence[str]) -> Sequence[Piece]:
-    """One area after the other: in each file the first constant, in the hope that it is the one."""
+    """Change one area after the other: in each file the first constant, in the hope that it is the one."""
     edited = {call.arguments["path"] for call, _ in _calls(conversation, "edit_file")}
     read = {f"{call.arguments['path']}": text for call, text in _calls(conversation, "read_file")}
     editable = _editable(course, [path for path in listed if "__init__" not in path])
@@ -303,7 +303,7 @@ def _begin(conversation: Conversation, course: StoryCourse) -> str:
 
 
 def _editable(course: StoryCourse, paths: Sequence[str]) -> list[str]:
-    """The files that what was said leaves to the agent. Words that name none of them restrict nothing."""
+    """Return the files that the messages allow the agent to edit. Words that name none of them restrict nothing."""
     left = list(paths)
     for text in course.said:
         leave, only = _LEAVE.search(text), _ONLY.search(text)
@@ -319,7 +319,7 @@ def _names(word: str, path: str) -> bool:
 
 
 def _calls(conversation: Conversation, tool: str) -> list[tuple[Call, str]]:
-    """The calls of a tool that have a result, each with it."""
+    """Return the calls of a tool that have a result, each with it."""
     results = {said.call_id: said.text for said in conversation if said.role == "tool"}
     return [
         (call, results[call.id]) for call in conversation.calls if call.name == tool and call.id and call.id in results
@@ -327,7 +327,7 @@ def _calls(conversation: Conversation, tool: str) -> list[tuple[Call, str]]:
 
 
 def _results(conversation: Conversation, tool: str, **arguments: object) -> list[Any]:
-    """What calls with these arguments returned; a call that was interrupted has returned nothing."""
+    """Return the results of calls with these arguments; a call that was interrupted has none."""
     found: list[Any] = []
     for call, text in _calls(conversation, tool):
         if dict(call.arguments) == arguments and not text.startswith("Interrupted"):
@@ -339,7 +339,7 @@ def _results(conversation: Conversation, tool: str, **arguments: object) -> list
 
 
 def _after_last_edit(conversation: Conversation, tool: str, paths: Sequence[str] = ()) -> dict[str, Any] | None:
-    """What the tests said since the last edit (of these files, if any are given); None if they have not run since."""
+    """Return the tests' result since the last edit (of these files, if given); None if they have not run since."""
     last: dict[str, Any] | None = None
     results = {said.call_id: said.text for said in conversation if said.role == "tool"}
     for call in conversation.calls:

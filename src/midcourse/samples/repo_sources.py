@@ -122,7 +122,7 @@ class Session:
 
 
 def is_valid(session: Session, now: float) -> bool:
-    """Whether it has not expired."""
+    """Return whether it has not expired."""
     return session.expires_at < now
 ''',
     "src/auth/tokens.py": '''"""Tokens of sessions."""
@@ -174,7 +174,7 @@ def acquire() -> Iterator[Connection]:
 
 
 def sources() -> dict[str, str]:
-    """Every file of the repository, by its path."""
+    """Return every file of the repository, by its path."""
     files = {
         "README.md": "# Shop\n\nTests: `python tests/run.py api` and `python tests/run.py login`.\n",
         ".gitignore": "__pycache__/\n",

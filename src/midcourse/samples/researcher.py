@@ -56,7 +56,7 @@ _COMMON: Final = frozenset(
 
 
 def prepare(folder: Path | None = None) -> Path:
-    """The work folder, with its documents. Put others there, in Markdown, and the report is about those."""
+    """Prepare the work folder, with its documents. Put others there, in Markdown, and the report is about those."""
     folder = folder or folder_of(NAME)
     made_once(folder / "documents", _generate)
     return folder
@@ -128,7 +128,7 @@ def gather_notes(section: int, document: str, about: str = "") -> dict[str, Any]
 
 
 def script(conversation: Conversation) -> Sequence[Piece]:
-    """Look at what there is, then a section with each request; how many, how long and about what, people say."""
+    """List the documents, then write a section with each request; people choose how many, how long and about what."""
     course = course_of(conversation)
     so_far = _since_closing(conversation)
     # Not what was said of a call that was interrupted.
@@ -165,7 +165,7 @@ def _closing(sections: int, documents: Sequence[str]) -> str:
 
 
 def _count(text: str) -> int:
-    """The number in “in 10 sections”; 0 if there is none."""
+    """Return the number in “in 10 sections”; 0 if there is none."""
     found = re.search(r"(\d+)\s+(?:sections|chapters|parts)", text)
     return min(int(found[1]), _MOST_SECTIONS) if found else 0
 
@@ -180,7 +180,7 @@ def _is_known(text: str) -> bool:
 
 
 def _notes_for(number: int, documents: Sequence[str], said: Sequence[str]) -> dict[str, object]:
-    """A section is about one document, in turn; when all had theirs, under another angle."""
+    """Return the document of a section, in turn; after all of them, from another angle."""
     focus = next((word for text in reversed(said) if (word := _focus(text))), "")
     round_of, at = divmod(number - 1, len(documents))
     about = focus or _ANGLES[round_of % len(_ANGLES)]
@@ -188,13 +188,13 @@ def _notes_for(number: int, documents: Sequence[str], said: Sequence[str]) -> di
 
 
 def _since_closing(conversation: Conversation) -> Conversation:
-    """What belongs to the report under way."""
+    """Return the part for the report under way."""
     ends = [at for at, said in enumerate(conversation.said) if said.role == "assistant" and _CLOSING in said.text]
     return Conversation(conversation.said[ends[-1] + 1 :]) if ends else conversation
 
 
 def _sections(conversation: Conversation) -> list[str]:
-    """The sections that were written to their end: a call follows them. One that was cut has none."""
+    """Return the sections that were written to their end: a call follows them. One that was cut has none."""
     return [
         said.text for said in conversation if said.role == "assistant" and said.calls and said.text.startswith("## ")
     ]
@@ -241,12 +241,12 @@ class WholeReport(AbstractCapability[midcourse.Run]):
     """Makes the result all sections and not the last message alone."""
 
     async def after_run(self, ctx: RunContext[midcourse.Run], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        """The report of what was said."""
+        """Keep the report."""
         return replace(result, output=report_of(result.all_messages()))
 
 
 def report_of(messages: Sequence[ModelMessage]) -> str:
-    """The sections in order. Of two with one number the later stands; what was cut does not count."""
+    """Join the sections in order. Of two with one number the later counts; a cut one does not."""
     sections: dict[str, str] = {}
     last = ""
     for message in messages:

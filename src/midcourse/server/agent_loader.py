@@ -22,7 +22,7 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def is_module_name(place: str | Path) -> bool:
-    """Whether a place is named as Python imports it. What exists as a file or a folder is that."""
+    """Return True if a place is named as Python imports it. An existing file or folder is not."""
     name = str(place)
     is_file_name = name.endswith((*YAML, ".py")) or "/" in name
     return _MODULE.fullmatch(name) is not None and not is_file_name and not Path(name).exists()
@@ -58,9 +58,9 @@ def load_agents_of(places: Iterable[str | Path]) -> list[str]:
 
 
 async def unknown_policies(store: Store, agents: Mapping[str, Agent[object]]) -> list[str]:
-    """A sentence for each agent that names a policy which is not there: none of its sessions can start.
+    """Return a sentence for each agent that names a missing policy: none of its sessions can start.
 
-    The policy may be saved while the server runs, so this is told and not refused.
+    The policy may be saved while the server runs, so this is reported and not refused.
     """
     told: list[str] = []
     for name, agent in agents.items():
@@ -107,7 +107,7 @@ def _load(file: Path) -> list[str]:
 
 
 def _load_module(name: str) -> list[str]:
-    """The agents of a module, or of a package, that Python finds from here."""
+    """Return the agents of a module, or of a package, that Python finds from here."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -126,7 +126,7 @@ def _load_module(name: str) -> list[str]:
 
 
 def _new_agents(load: Callable[[], ModuleType], within: str = "\0") -> list[str]:
-    """The agents that loading a module registered, and those of it, or ``within`` it, that were there before."""
+    """Return the agents that loading a module registered, and those of it, or ``within`` it, that were there before."""
     before = dict(registered())
     module = load().__name__
 
@@ -141,7 +141,7 @@ def _new_agents(load: Callable[[], ModuleType], within: str = "\0") -> list[str]
 
 
 def _import(file: Path) -> ModuleType:
-    """The module of that file under its own name, so that another process finds its functions by the same.
+    """Import the module of that file under its own name, so that another process finds its functions by the same.
 
     A file of a package is imported as such, so that its relative imports work.
     """
@@ -170,7 +170,7 @@ def _import(file: Path) -> ModuleType:
 
 
 def _line(file: Path, error: BaseException) -> int | None:
-    """The last line of the file itself that led to the error."""
+    """Return the last line of the file itself that led to the error."""
     lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)]
     return lines[-1] if lines else None
 

@@ -66,7 +66,7 @@ log = logging.getLogger("midcourse.server")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerLimits:
-    """What one caller may take."""
+    """The limits of one caller."""
 
     body: int = BODY_LIMIT
     """Bytes of the largest request."""
@@ -79,7 +79,7 @@ class CallerLimits:
     streams: int = 4000
     """Streams in all."""
     head_seconds: float = HEAD_SECONDS
-    """How long a request's head may take to arrive, where ``midcourse serve`` listens; its body three times that."""
+    """The longest time for a request's head to arrive, where ``midcourse serve`` listens; its body three times that."""
     waiting: int = MOST_WAITING
     """Connections on which no request is under way, where ``midcourse serve`` listens."""
 
@@ -110,19 +110,19 @@ class Server:
     redis: str | None = None
     grace: float = 10.0
     drain_delay: float = 0.0
-    """Seconds for which ``drain`` goes on taking new work, if something asks `/readyz` where to send it."""
+    """Seconds for which ``drain`` still accepts new work, if something asks `/readyz` where to send it."""
     root_path: str = ""
-    """What a proxy takes away from the path before requests come here: what webhooks link to is below it."""
+    """The prefix that a proxy removes from the path before requests come here: webhooks' links are below it."""
     review_every: float | None = WEEKLY
     """Seconds between reviews of what people labelled; None: none is made."""
     keep_audit: float | None = KEPT
     """Seconds that the audit log is kept; None: for ever."""
     escalate_to: str = OPERATORS
-    """Whom an ask is escalated to that nobody answered in time: a name; ``operate`` is everybody with that role."""
+    """Who gets an ask that was not answered in time: a name; ``operate`` is everybody with that role."""
     metrics_open: bool = False
-    """Whether `/metrics` takes everybody on this machine; else it takes a token with the role ``watch``."""
+    """True if `/metrics` is open to everybody on this machine; else it takes a token with the role ``watch``."""
     meter: Meter | None = None
-    """Who else hears how long things take: ``midcourse.telemetry.spans.Spans``, say."""
+    """A further listener for measurements, such as ``midcourse.telemetry.spans.Spans``."""
 
     def __post_init__(self) -> None:
         check_given_token(self.token)
@@ -269,7 +269,7 @@ class Server:
         app.state.addresses = addresses = Addresses(app.routes)
         explain_errors(app)
         buckets = Buckets(SystemClock(), rate=self.limits.rate, burst=self.limits.burst)
-        # Checked here: what is given to a middleware is looked at with the first request.
+        # Checked here: a middleware's arguments are used only with the first request.
         origins, hosts = allowed_origins(self.allowed_origins), [host_allowed(host) for host in self.allowed_hosts]
         # The last one added sees a request first.
         app.add_middleware(Conventions, addresses=addresses)

@@ -19,10 +19,10 @@ SHORTEST: Final = 86_400.0
 
 
 def check_kept(seconds: float | None) -> float | None:
-    """The same, if an audit log can be kept so long; None is for ever.
+    """Check how long an audit log is kept; None is for ever.
 
     Raises:
-        InvalidInput: it cannot.
+        InvalidInput: it is no such length of time.
     """
     if seconds is not None and not SHORTEST <= seconds < float("inf"):
         raise InvalidInput(

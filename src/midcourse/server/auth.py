@@ -1,4 +1,4 @@
-"""Who asks, and may they: from a token or a browser session to a principal, and from a role to yes or no."""
+"""Authenticate and authorize: from a token or a browser session to a principal, and from a role to yes or no."""
 
 import logging
 import re
@@ -25,7 +25,7 @@ _BEARER: Final = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 
 
 class Credential(NamedTuple):
-    """What a request says who it is from: a bearer token, or the cookie and the page key of a browser session."""
+    """The credential of a request: a bearer token, or the cookie and the page key of a browser session."""
 
     token: str
     cookie: str
@@ -97,7 +97,7 @@ def credential_of(scope: Scope) -> Credential:
     written = headers.getlist("authorization")
     if written:
         found = _BEARER.fullmatch(written[0]) if len(written) == 1 else None
-        # A malformed one is a token that nobody has.
+        # A malformed one cannot be a valid token.
         return Credential(found[1] if found else "-", "", "", "")
     name, cookies = cookie_name(scope), set[str]()
     for line in headers.getlist("cookie"):
@@ -134,10 +134,10 @@ def set_cookie(answer: Response, scope: Scope, made: Login | None, now: float) -
 
 
 def access_of(app: Starlette) -> Access:
-    """Who finds out whom the requests to ``app`` come from.
+    """Return the authentication of ``app``.
 
     Raises:
-        InvalidInput: ``not_started``: it is mounted, and nobody has entered its lifespan.
+        InvalidInput: ``not_started``: it is mounted, and its lifespan was not entered.
     """
     access = app.state.access
     if not isinstance(access, Access):
@@ -150,7 +150,7 @@ def access_of(app: Starlette) -> Access:
 
 
 def check_role(principal: Principal, needed: Rung) -> None:
-    """Whether the principal's role includes ``needed``.
+    """Check that the principal's role includes ``needed``.
 
     Raises:
         AccessDenied: ``forbidden``: it does not.
@@ -158,7 +158,7 @@ def check_role(principal: Principal, needed: Rung) -> None:
     if not includes(principal.role, needed):
         raise AccessDenied(
             f"This needs the role {needed}, and the token '{principal.name}' has the role {principal.role}. "
-            "Ask whoever operates this server for a token with that role.",
+            "Ask the operator of this server for a token with that role.",
             code="forbidden",
             needed=needed,
             role=principal.role,
@@ -188,5 +188,5 @@ def _cut(text: str) -> str:
 
 
 def without_tokens(text: str) -> str:
-    """``text`` without what looks like a token, a code or a part of a browser session."""
+    """Return ``text`` without what looks like a token, a code or a part of a browser session."""
     return _SECRET.sub("[redacted]", text)

@@ -1,4 +1,4 @@
-"""Whoever sent a request, and what it may use of the server: the dependencies of every route."""
+"""The caller of a request, and its rights on the server: the dependencies of every route."""
 
 import asyncio
 import hashlib
@@ -45,7 +45,7 @@ PATH_LIMIT: Final = 300
 TAG_LIMIT: Final = MARK_LIMIT + 30
 """The longest If-Match that is taken: with its quotes and a position."""
 KEY_LIMIT: Final = 128
-"""The longest Idempotency-Key that is taken."""
+"""The longest Idempotency-Key."""
 
 
 class Caller:
@@ -62,7 +62,6 @@ class Caller:
 
     @property
     def role(self) -> Role:
-        """What the caller may do."""
         return self.principal.role
 
     def check_reach(self, session_id: str | None) -> None:
@@ -82,19 +81,15 @@ class Caller:
         return self.principal.tenant
 
     def sees(self, key: str) -> bool:
-        """Whether a session, or anything else whose key begins with its tenant, is the caller's to see."""
+        """Return True if the caller may see a session, or anything else whose key begins with its tenant."""
         return self.tenant is None or tenant_of(key) == self.tenant
 
     def told(self, error: MidcourseError) -> MidcourseError:
-        """An error as this caller may be told of it, where no problem document says it."""
+        """Return an error in the form for this caller, outside of problem documents."""
         return redacted_error(error, self.principal)
 
     def narrowed(self, tenant: str | None) -> str | None:
-        """The tenant whose things are listed: the caller's own. The host's callers may name one, or (None) see all.
-
-        Raises:
-            AccessDenied: it is another's.
-        """
+        """Return the tenant of a list: the caller's own. The host's callers may name one, or (None) see all."""
         if self.tenant is None or tenant in (None, self.tenant):
             return tenant if self.tenant is None else self.tenant
         raise AccessDenied(
@@ -113,12 +108,12 @@ class Caller:
             raise SessionNotFound(f"There is no session '{session_id}' here.", session_id=session_id)
 
     def named(self, session_id: str) -> SessionId:
-        """The session that the caller means: within a tenant, that may be left out of the id."""
+        """Return the session that the caller means: within a tenant, that may be left out of the id."""
         is_whole = self.tenant is None or MARK in session_id
         return SessionId(session_id) if is_whole else self.own_id(session_id)
 
     def own_id(self, session_id: str) -> SessionId:
-        """The id that the caller gives a new session, as its tenant's; the host's callers name any tenant.
+        """Return the caller's id for a new session, as its tenant's; the host's callers name any tenant.
 
         Raises:
             InvalidInput: it names another tenant.
@@ -152,17 +147,16 @@ class Caller:
 
     @property
     def trials(self) -> asyncio.Semaphore:
-        """The places for what computes long: policies on recorded runs."""
+        """The places for long computations: policies on recorded runs."""
         return cast("asyncio.Semaphore", self._request.app.state.trials)
 
     @property
     def board(self) -> FleetBoard:
-        """The fleet, for those who follow it."""
         return cast("FleetBoard", self._request.app.state.board)
 
     @property
     def leaving(self) -> Shutdown:
-        """Whether the server is about to end."""
+        """The state of the server's shutdown."""
         return cast("Shutdown", self._request.app.state.leaving)
 
     async def wait_for_change(self, seconds: float) -> None:
@@ -170,12 +164,12 @@ class Caller:
         await access_of(self._request.app).tokens.wait_for_change(seconds)
 
     async def is_still_allowed(self) -> bool:
-        """Whether the token or browser session it came with is still valid: asked while a stream is open."""
+        """Return True if its token or browser session is still valid: asked while a stream is open."""
         known = await access_of(self._request.app).identify(self._request.scope)
         return known is not None and await _as_sent(self._request, known) == self.principal
 
     def address(self, path: str) -> str:
-        """Where something is, also if the server is mounted somewhere."""
+        """Return a URL, also if the server is mounted somewhere."""
         return address_in(self._request.scope, path)
 
     @property
@@ -189,7 +183,6 @@ class Caller:
         return CommandId(name)
 
     def make_command(self, kind: type[C], **fields: Any) -> C:
-        """A command of the caller."""
         own: dict[str, Any] = {
             "id": self.command_id,
             "by": self.principal.by,
@@ -206,17 +199,17 @@ class Caller:
 
     @property
     def key_digest(self) -> str:
-        """What the caller's Idempotency-Key comes to in the id of something that it makes; empty without one."""
+        """The digest of the caller's Idempotency-Key, for the id of something that it makes; empty without one."""
         if self.key is None:
             return ""
         return hashlib.blake2b(f"{self.principal.full_name}\n{self.key}".encode(), digest_size=10).hexdigest()
 
     def person(self, name: str) -> str:
-        """Somebody as journals name them: within a tenant, that may be left out of the name."""
+        """Return a person as journals name them: within a tenant, that may be left out of the name."""
         return f"{self.tenant}{MARK}{name}" if self.tenant and MARK not in name else name
 
     def audited(self, action: str, detail: str = "", *, tenant: str | None = None) -> AuditEntry:
-        """An entry for the audit log: what the caller changes that concerns no single session.
+        """Return an entry for the audit log: a change by the caller that concerns no single session.
 
         ``tenant``: whom it concerns; left out, the caller's own.
         """
@@ -231,7 +224,7 @@ class Caller:
         )
 
     async def session(self, session_id: str) -> Session:
-        """A session as its journal tells it.
+        """Return a session by its journal.
 
         Raises:
             SessionNotFound: no such session.
@@ -239,7 +232,7 @@ class Caller:
         return await self.read(self.local.state(SessionId(session_id)))
 
     def check_match(self, session: Session | None) -> None:
-        """Whether a session is the one that If-Match means; what is not there yet matches nothing.
+        """Check that a session is the one that If-Match means; a missing one matches nothing.
 
         Raises:
             Refused: ``precondition_failed``.
@@ -247,7 +240,7 @@ class Caller:
         if not self.has_condition or (session is not None and self.if_match in ("", session.mark)):
             return
         if session is None:
-            sentence = "If-Match names how a session stands, and there is none yet. Leave it out to begin one."
+            sentence = "If-Match names a state of a session, and there is none yet. Leave it out to begin one."
             raise Refused(sentence, code="precondition_failed")
         raise Refused(
             f"Session '{session.id}' has moved on from '{shortened(self.if_match)}', and is '{session.mark}' now. "
@@ -261,7 +254,7 @@ class Caller:
         return (await self.read(self.local.inspect(SessionId(session_id), position))).session
 
     async def read(self, work: Coroutine[Any, Any, T]) -> T:
-        """Something that folds a journal, or shows one, however long it is, and holds nobody else's request up."""
+        """Fold a journal, or show one, of any length, without delaying other requests."""
         return await cast("ReadingThread", self._request.app.state.reading)(work)
 
     async def send(self, session_id: str, command: AnyCommand, *, wait: float, until: Level = "decided") -> Reply:
@@ -279,7 +272,7 @@ def _unquoted(tag: str | None) -> str:
 
 
 def caller_with(needed: Rung, *, agents: bool = False) -> Callable[..., Awaitable[Caller]]:
-    """A dependency: the caller, if its role includes ``needed``; ``agents``: or if it is the session's agent."""
+    """Return a dependency: the caller, if its role includes ``needed``; ``agents``: or if it is the session's agent."""
 
     async def allowed(request: Request) -> Caller:
         return Caller(request, await _principal(request, needed, agents=agents))
@@ -300,7 +293,7 @@ async def _principal(request: Request, needed: Rung, *taken: str, agents: bool) 
     principal = await _as_sent(request, known)
     check_headers(request, taken)
     _check_query(request)
-    if known.session is None:  # also if an agent uses it: nobody may do more for saying that they are one
+    if known.session is None:  # also if an agent uses it: to claim to be one gives no more rights
         check_role(known, needed)
     if not agents:
         check_no_agent(principal.session, "use this address")
@@ -312,7 +305,7 @@ async def _principal(request: Request, needed: Rung, *taken: str, agents: bool) 
 
 
 async def _as_sent(request: Request, principal: Principal) -> Principal:
-    """The token's holder; or the agent whose own code uses a person's token, as far as its sender can be known."""
+    """Return the token's holder; or the agent whose code uses a person's token, as far as its sender is known."""
     named = request.headers.get(AGENT_HEADER) or agent_here()
     if not named:
         return principal
@@ -322,7 +315,7 @@ async def _as_sent(request: Request, principal: Principal) -> Principal:
 
 
 def _check_path(request: Request, caller: Caller) -> None:
-    """The session that the address names, in the caller's tenant: within it, the tenant may be left out.
+    """Check the session that the address names, in the caller's tenant, which may be left out.
 
     Raises:
         SessionNotFound: it is another tenant's.
@@ -360,7 +353,7 @@ _CONDITIONS: Final = ("If-Match", "If-None-Match", "If-Unmodified-Since")
 
 
 def _check_query(request: Request) -> None:
-    """A misspelt filter would be a wish that nobody hears.
+    """Refuse a misspelt filter, which would be ignored.
 
     Raises:
         InvalidInput: the address takes no such query parameter.
@@ -395,7 +388,7 @@ IdempotencyKey = Annotated[
 
 
 def sender_with(needed: Rung) -> Callable[..., Awaitable[Caller]]:
-    """A dependency: the caller with an Idempotency-Key, if its role includes ``needed``."""
+    """Return a dependency: the caller with an Idempotency-Key, if its role includes ``needed``."""
 
     async def allowed(request: Request, idempotency_key: IdempotencyKey = None) -> Caller:
         principal = await _principal(request, needed, "Idempotency-Key", agents=False)
@@ -405,9 +398,9 @@ def sender_with(needed: Rung) -> Callable[..., Awaitable[Caller]]:
 
 
 def commander_with(needed: Rung, what: str = "session", *, agents: bool = False) -> Callable[..., Awaitable[Caller]]:
-    """A dependency: the same with If-Match, for what changes one thing that is there.
+    """Return a dependency: a sender with If-Match, for changes of one existing thing.
 
-    ``agents``: or if it is the session's agent; what it may wish for is decided with the command.
+    ``agents``: or if it is the session's agent; its rights are decided with the command.
     """
 
     async def allowed(
@@ -443,7 +436,7 @@ Reader = Annotated[Caller, Depends(caller_with("watch", agents=True))]
 """A watcher, or the agent of the session that is read."""
 Steerer = Annotated[Caller, Depends(commander_with("steer"))]
 Commander = Annotated[Caller, Depends(commander_with("steer", agents=True))]
-"""A steerer, or the agent of the session that is commanded: the core decides what it may wish for."""
+"""A steerer, or the agent of the commanded session: the core decides about its rights."""
 Sender = Annotated[Caller, Depends(sender_with("steer"))]
 Reckoner = Annotated[Caller, Depends(sender_with("watch"))]
 """A watcher who has something computed. With an Idempotency-Key or without: it changes nothing."""

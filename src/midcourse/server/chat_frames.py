@@ -19,13 +19,13 @@ from midcourse.server.stream import PIECE, end_frame, frame
 
 Frame = dict[str, Any]
 Told = Callable[[MidcourseError], MidcourseError]
-"""An error as its reader may be told of it."""
+"""An error in the form for its reader."""
 
 
 class ChatFrames:
-    """What one chat stream has shown, and what it waits for.
+    """The state of one chat stream: what it has shown, and what it waits for.
 
-    ``queued``: the message whose turn it waits for; until that begins, what happens is another stream's. ``joins``: the
+    ``queued``: the message whose turn it waits for; until that begins, events belong to another stream. ``joins``: the
     session where a stream begins in its middle, whose client has what came before and what comes until ``shown_until``.
     """
 
@@ -52,7 +52,7 @@ class ChatFrames:
             self.asked |= open_asks(joins).keys()
 
     def frames(self, one: ev.Recorded | Delta) -> Iterator[Frame]:
-        """What the client is shown of an event or a preview."""
+        """Yield the client's frames of an event or a preview."""
         if isinstance(one, ev.Recorded) and one.position <= self._shown_until:
             list(self._event(one.event, one.position))
             self.is_over = False
@@ -115,11 +115,11 @@ class ChatFrames:
 
     @property
     def waits(self) -> bool:
-        """Whether its turn has not begun."""
+        """True if its turn has not begun."""
         return self._queued is not None
 
     def completed(self, result: object) -> Frame:
-        """The agent returned."""
+        """Return the frame of the agent's result."""
         return self._ended("done", status="completed", result=result)
 
     def _preview(self, delta: Delta) -> Iterator[Frame]:
@@ -204,5 +204,5 @@ async def _each(batches: AsyncGenerator[Sequence[ev.Recorded | Delta]]) -> Async
 
 
 def error_frame(session_id: SessionId, error: MidcourseError) -> bytes:
-    """An error once the answer has begun, when there is no other way left to say it."""
+    """Return an error as a frame, once the answer has begun and no status can be sent."""
     return frame({"type": "error", "session_id": session_id, "code": error.code, "message": error.message})

@@ -12,7 +12,7 @@ from starlette.types import Scope
 from midcourse.server.conventions import path_in
 
 BUILT: Final = Path(__file__).parent.parent / "console"
-"""Where the package's build hook, or `make console`, puts them."""
+"""The folder that the package's build hook, or `make console`, fills."""
 _NOT_BUILT: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Midcourse</title></head>
 <body><h1>Midcourse</h1>
@@ -26,7 +26,7 @@ in the project's folder, or install a released wheel.</p>
 
 
 def is_built(folder: Path = BUILT) -> bool:
-    """Whether there is a console to serve."""
+    """Return True if there is a console to serve."""
     return (folder / "index.html").is_file()
 
 
@@ -37,7 +37,7 @@ class Pages(StaticFiles):
         super().__init__(directory=folder, html=True)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """A file, with how long it may be kept."""
+        """Return a file, with how long it may be kept."""
         answer = await super().get_response(path, scope)
         is_named_by_content = path.startswith("assets/")
         answer.headers["Cache-Control"] = "public, max-age=31536000, immutable" if is_named_by_content else "no-cache"
@@ -51,19 +51,19 @@ class Console(Mount):
         super().__init__("/", Pages(folder), name="console")
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether the request is for a page."""
+        """Return whether the request is for a page."""
         if path_in(scope).startswith("/api/"):
             return Match.NONE, {}
         return super().matches(scope)
 
 
 async def login_page(_request: Request) -> Response:
-    """The page on which a browser logs in: the console, which reads the code behind the address's ``#`` itself."""
+    """Return the login page of browsers: the console, which reads the code after the address's ``#`` itself."""
     if not is_built():
         return HTMLResponse(_NOT_BUILT)
     return HTMLResponse((BUILT / "index.html").read_bytes(), headers={"Cache-Control": "no-store"})
 
 
 async def not_built(_request: Request) -> Response:
-    """What a browser sees where there is no console."""
+    """Return the page for a browser where there is no console."""
     return HTMLResponse(_NOT_BUILT)

@@ -1,4 +1,4 @@
-"""What HTTP asks of every address alike: HEAD, OPTIONS, which methods there are, one rule for bodies, and a prefix."""
+"""The common rules of HTTP for every address: HEAD, OPTIONS, the methods, one rule for bodies, and a prefix."""
 
 import asyncio
 import re
@@ -20,12 +20,12 @@ IMPLIED: Final = frozenset({"HEAD", "OPTIONS"})
 
 
 def path_in(scope: Scope) -> str:
-    """The path of a request as this server's routes have it, without the prefix that a proxy or a mount gives it."""
+    """Return the path of a request by this server's routes, without the prefix of a proxy or a mount."""
     return str(scope["path"]).removeprefix(prefix_of(scope))
 
 
 def prefix_of(scope: Scope) -> str:
-    """What stands before every path that a client sees, such as ``/midcourse``; empty where nothing does."""
+    """Return the prefix of every path that a client sees, such as ``/midcourse``; empty without one."""
     return str(scope.get("root_path", ""))
 
 
@@ -35,7 +35,7 @@ def address_in(scope: Scope, path: str) -> str:
 
 
 def check_root_path(path: str) -> str:
-    """The prefix that a proxy takes away, as answers put it before every path: ``/midcourse``, or empty.
+    """Check the prefix that a proxy removes, as answers put it before every path: ``/midcourse``, or empty.
 
     Raises:
         InvalidInput: it is no path.
@@ -50,9 +50,9 @@ def check_root_path(path: str) -> str:
 
 
 class Prefixed:
-    """Takes a path that has its prefix already, as it comes past the proxy or from one that takes nothing away.
+    """Remove the prefix of a path that still has it, past the proxy or from one that removes nothing.
 
-    Not where the prefix is also the beginning of an address: nobody could tell.
+    Not where the prefix is also the beginning of an address: that would be ambiguous.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -83,7 +83,7 @@ class Addresses:
         return tuple(sorted({method for _, methods in self._known for method in methods} - IMPLIED))
 
     def at(self, path: str) -> tuple[str, ...]:
-        """The methods of a path; none if there is nothing."""
+        """Return the methods of a path; none if there is nothing."""
         found = {
             method
             for pattern, methods in self._known
@@ -98,8 +98,8 @@ class Addresses:
 class Conventions:
     """Answers HEAD as GET without its body, OPTIONS with the methods that there are, and If-None-Match with 304.
 
-    And has every body read as JSON, whatever its Content-Type says: ``curl -d`` names a form's. Where a request may
-    come from is not told by its Content-Type, but by its Origin, which was looked at before.
+    Every body is read as JSON, with any Content-Type: ``curl -d`` names a form's. The origin of a request is checked by
+    its Origin header before, not by its Content-Type.
     """
 
     def __init__(self, app: ASGIApp, *, addresses: Addresses) -> None:
@@ -153,7 +153,7 @@ def _unless_seen(seen: str, send: Send) -> Send:
 
 
 async def _head(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """The head of the answer to a GET. What would stream is told at once that nobody reads on."""
+    """Send the head of the answer to a GET. A stream is ended at once, as its body is not read."""
     begun = asyncio.Event()
 
     async def hear() -> Message:

@@ -1,4 +1,4 @@
-"""Which asks were delivered on whose chat stream, durably: what an answer without an ask's id may mean."""
+"""Note which asks were delivered on which chat stream, durably: for answers without an ask's id."""
 
 import hashlib
 from math import inf
@@ -29,11 +29,11 @@ class Delivered:
         self._clock = clock
 
     async def note(self, session_id: SessionId, ask: str, caller: str) -> None:
-        """The ask is about to be sent on a stream of ``caller``."""
+        """Note that the ask is about to be sent on a stream of ``caller``."""
         await self._store.shelve(_shelf(session_id), {f"{caller}\n{ask}": f"{self._clock.now():.6f}".encode()})
 
     async def to(self, session_id: SessionId, caller: str) -> dict[str, float]:
-        """The asks that ``caller`` was shown, in the order they were, and when."""
+        """Return the asks that ``caller`` was shown, in the order they were, and when."""
         rows = await self._store.shelved(_shelf(session_id), first=f"{caller}\n", last=f"{caller}\n\U0010ffff")
         shown = sorted((float(at), key.partition("\n")[2]) for key, at in rows)
         return {ask: at for at, ask in shown}
@@ -52,7 +52,7 @@ class Answering:
         self._delivered = Delivered(caller.store, caller.clock)
 
     async def named(self, ask: str) -> str:
-        """The ask of that id.
+        """Return the ask of that id.
 
         Raises:
             Refused: ``already_resumed``: it was answered before; ``checkpoint_not_found``: it cannot be answered.
@@ -62,7 +62,7 @@ class Answering:
         raise await self._too_late(ask)
 
     async def meant(self) -> str:
-        """The ask that an answer without an id is for.
+        """Return the ask for an answer without an id.
 
         Raises:
             Refused: ``ask_id_required``: several are open, or the open one was not delivered to this caller;
@@ -124,7 +124,7 @@ class Answering:
         return CommandId(f"chat_{hashlib.blake2b(words, digest_size=16).hexdigest()}")
 
     async def _was_given(self, ask: str) -> bool:
-        """Whether this caller has given this very answer to it before."""
+        """Return True if this caller has given this very answer to it before."""
         child, _, name = ask.rpartition("/")
         if child and not child.startswith(f"{self._session.id}."):
             return False
@@ -147,7 +147,7 @@ class Answering:
             )
         why = {
             "": f"there is no ask '{ask}'",
-            "expired": f"nobody answered '{ask}' in time",
+            "expired": f"'{ask}' was not answered in time",
             "superseded": f"a message changed the course, which closed '{ask}'",
             "withdrawn": f"'{ask}' ended with the session",
         }.get(end, f"'{ask}' is {end}")
@@ -171,13 +171,13 @@ async def _end_of_ask(local: LocalTransport, session_id: SessionId, ask: str) ->
 
 
 def open_asks(session: Session) -> dict[str, tuple[str, str]]:
-    """The open asks of a session, those of its children too: id to reason and prompt."""
+    """Return the open asks of a session, those of its children too: id to reason and prompt."""
     own = {str(ask.id): (ask.reason, ask.prompt) for ask in session.asks}
     return own | {f"{one.child}/{one.ask}": (one.reason, one.prompt) for one in session.child_asks}
 
 
 class BegunSessions:
-    """Which Idempotency-Key began a session whose id its client chose: sent again, it is no second message."""
+    """The Idempotency-Keys of sessions whose ids their clients chose: a retry is no second message."""
 
     def __init__(self, caller: Caller, session_id: SessionId) -> None:
         self._store = caller.store
@@ -185,28 +185,28 @@ class BegunSessions:
         self._key = None if caller.key is None else caller.command_id
 
     async def note(self) -> None:
-        """The session is about to be created with this key."""
+        """Note that the session is about to be created with this key."""
         if self._key is not None:
             await self._store.shelve(self._shelf, {self._key: b"1"})
 
     async def forget(self) -> None:
-        """Somebody else has created it meanwhile."""
+        """Forget the key: the session was created by another caller."""
         if self._key is not None:
             await self._store.shelve(self._shelf, {self._key: None})
 
     async def was_by_this(self) -> bool:
-        """Whether this key began it."""
+        """Return True if this key began it."""
         if self._key is None:
             return False
         return bool(await self._store.shelf_keys(self._shelf, first=self._key, last=self._key))
 
 
 def checkpoint_gone(sentence: str, session_id: SessionId) -> Refused:
-    """The error of an answer that nothing waits for any more."""
+    """Return the error for an answer that nothing waits for any more."""
     words = f"{sentence.rstrip('.')} (checkpoint_not_found)."
     return Refused(words, code="checkpoint_not_found", session_id=session_id)
 
 
 def _shelf(session_id: SessionId) -> str:
-    # Not "<kind>:<id>": those are copied by a fork, and a fork's asks were shown to nobody.
+    # Not "<kind>:<id>": those are copied by a fork, and a fork's asks were never shown.
     return f"chat:{session_id}:shown"

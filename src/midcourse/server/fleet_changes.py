@@ -1,4 +1,4 @@
-"""The fleet as it changes: one look at the store for all who follow it, and to each what changed of what it follows."""
+"""Follow the fleet: one poll of the store for all followers, and to each the changes of its part."""
 
 import asyncio
 from collections import Counter
@@ -16,7 +16,7 @@ MOST: Final = 10_000
 EVERY: Final = 0.5
 """Seconds between two looks, while anybody follows."""
 SHARE: Final = 0.1
-"""Of the time, at most so much is spent on looking: a larger fleet is looked at less often."""
+"""The largest share of time spent on polling: a larger fleet is polled less often."""
 
 
 def found_by(query: HeadQuery, heads: Sequence[Head]) -> tuple[dict[str, Head], dict[str, int]]:
@@ -33,7 +33,7 @@ def found_by(query: HeadQuery, heads: Sequence[Head]) -> tuple[dict[str, Head], 
 
 
 class FleetBoard:
-    """The heads of the fleet, newest first. However many follow, the store is looked at once."""
+    """The heads of the fleet, newest first. The store is polled once for all followers."""
 
     def __init__(self, store: Store, clock: Clock, patience: float) -> None:
         self._store = store
@@ -44,7 +44,7 @@ class FleetBoard:
         self._next = 0.0
 
     async def look(self) -> Sequence[Head]:
-        """The heads as they were at most a moment ago. One that has not changed is the same object as before."""
+        """Return recent heads. One that has not changed is the same object as before."""
         async with self._looking:
             began = self._clock.monotonic()
             if began < self._next:

@@ -1,4 +1,4 @@
-"""Whether to send this process work: its store takes what is written, commands are heard, and it is not leaving."""
+"""Readiness: the store can be written to, commands are received, and the process is not shutting down."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from midcourse.handle import LocalTransport
 from midcourse.ports.clock import Clock
 
 SHELF: Final = "readiness"
-"""Where the store is written to, to see whether it can be."""
+"""The shelf for the test write."""
 SECONDS: Final = 2.0
-"""How long a store may take to be written to and read."""
+"""The longest time for a store to be written to and read."""
 HOLDS: Final = 2.0
-"""Seconds for which what was found of the store holds: nobody who asks, and needs no token, keeps a disk busy."""
+"""Seconds for which a result is reused: a caller, who needs no token, must not keep a disk busy."""
 HOLDS_BAD: Final = 0.25
-"""The same for what is wrong."""
+"""The time that a failure is reused."""
 ASKED_WITHIN: Final = 60.0
 """Seconds after which nothing is believed to ask any more where to send requests."""
 OK: Final = "ok"
@@ -24,14 +24,14 @@ OK: Final = "ok"
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What was found: ``ok``, or what is wrong, for each thing that was looked at."""
+    """The results: ``ok``, or the fault, for each thing that was checked."""
 
     checks: Mapping[str, str] = field(default_factory=dict[str, str])
     is_draining: bool = False
 
     @property
     def wrong(self) -> str:
-        """What is wrong, in words; empty if nothing is."""
+        """The faults, as a sentence; empty without one."""
         return "; ".join(f"{name}: {found}" for name, found in self.checks.items() if found != OK)
 
 
@@ -44,11 +44,11 @@ class Health:
         self._asked_at: float | None = None
 
     def is_asked(self, clock: Clock) -> bool:
-        """Whether something asks where to send requests: a load balancer, say."""
+        """Return True if something asks where to send requests, such as a load balancer."""
         return self._asked_at is not None and clock.monotonic() - self._asked_at <= ASKED_WITHIN
 
     async def readiness(self, local: LocalTransport | None, *, is_leaving: bool = False) -> Readiness:
-        """How it stands now. Tells no path, no address and no words of an error: it is told to everybody."""
+        """Return the present state. It names no path, no address and no text of an error: it is public."""
         if local is None:
             return Readiness({"server": "has not started, or has ended"})
         worker = local.worker

@@ -1,7 +1,7 @@
-"""Threads beside the one that answers requests: the agents' own, and one for what takes long to read.
+"""Threads beside the one that answers requests: the agents' own, and one for long reads.
 
-Neither shares a loop with HTTP and control: while an agent blocks, or a journal of 10,000 steps is folded for somebody
-who looks, a stop is answered all the same.
+Neither shares a loop with HTTP and control: while an agent blocks, or a journal of 10,000 steps is folded for a reader,
+a stop is answered all the same.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ async def hosted(
     grace: float = 10.0,
     meter: Meter = UNMETERED,
 ) -> AsyncGenerator[LocalTransport]:
-    """Open a store whose agents run in a thread of their own. At the end each session is released."""
+    """Yield an open store whose agents run in a thread of their own. At the end each session is released."""
     chosen = settings or Settings()
 
     async def opening() -> LocalTransport:
@@ -72,7 +72,7 @@ async def drained(local: LocalTransport, grace: float) -> None:
 
 
 class _Host:
-    """The thread. What it tells goes through the loop of whoever made it."""
+    """The thread. Its messages go through the loop of its maker."""
 
     def __init__(
         self, opening: Callable[[], Coroutine[Any, Any, LocalTransport]], grace: float, *, patience: float
@@ -117,9 +117,9 @@ class _Host:
         await local.worker.closed()
 
     async def end(self) -> None:
-        """Let every session go, and end the thread; or leave it behind, if an agent's code holds it and does not end.
+        """Release every session, and end the thread; or leave it behind, if an agent's code holds it and does not end.
 
-        What is left behind ends with the process. Its sessions go on from their journals, as after a crash.
+        What is left behind ends with the process. Its sessions continue from their journals, as after a crash.
         """
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended by itself
@@ -140,7 +140,7 @@ class _Host:
 
 
 def is_left_behind() -> bool:
-    """Whether an agent's code holds a thread that was to end: Python would wait for what that one has lent."""
+    """Return True if an agent's code holds a thread that was to end: Python would wait for it."""
     return any(thread.name == _AGENTS for thread in threading.enumerate())
 
 
@@ -167,5 +167,5 @@ class ReadingThread:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def close(self) -> None:
-        """End the thread; what it reads is read for nobody any more."""
+        """End the thread; its reads are dropped."""
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -17,7 +17,7 @@ HEAD_SECONDS: Final = 10.0
 HEAD_BYTES: Final = 64 * 1024
 HEAD_LINES: Final = 100
 STALLED_SECONDS: Final = 90.0
-"""How long a client may take nothing of what it is sent."""
+"""The longest time that a client may stop reading the answer."""
 
 _TOO_LARGE: Final = "HTTP/1.1 431 Request Header Fields Too Large"
 _TOO_SLOW: Final = "HTTP/1.1 408 Request Timeout"
@@ -58,26 +58,26 @@ class PatientProtocol(HttpToolsProtocol):
         self._not_understood = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """A client is here; its first request is due."""
+        """Begin to wait for a client's first request."""
         super().connection_made(transport)
         self._expect_more()
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone."""
+        """Note that the client has gone."""
         self._expect_nothing()
         self._takes_something()
         self.waiting.pop(self, None)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The client takes nothing for now. What closes such a connection politely would wait for it for ever."""
+        """Note that the client reads nothing for now. Closing such a connection politely would wait for ever."""
         super().pause_writing()
         if self._stalled is None:
             self._stalled = self.loop.call_later(self.stalled_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The client has taken what was written."""
+        """Note that the client has read what was written."""
         self._takes_something()
         super().resume_writing()
 
@@ -89,7 +89,7 @@ class PatientProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Bytes came: of a head, of a body, or of neither."""
         if self.transport.is_closing():
-            return  # it was refused, and goes on talking
+            return  # it was refused, and still sends
         if not self._in_body and self._timer is None:
             self._expect_more()
         self._not_understood += len(data)
@@ -99,7 +99,7 @@ class PatientProtocol(HttpToolsProtocol):
             self._refuse(_TOO_LARGE)
 
     def send_400_response(self, msg: str) -> None:
-        """The parser gave up: on nonsense, or because a head is too large."""
+        """Answer a parser's error: nonsense, or a head that is too large."""
         self._expect_nothing()
         if self._is_too_large:
             self._refuse(_TOO_LARGE)
@@ -107,7 +107,7 @@ class PatientProtocol(HttpToolsProtocol):
             super().send_400_response(msg)
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Handle the first byte of a request."""
         self._has_begun = True
         self._head_bytes = self._head_lines = self._not_understood = 0
         if self._timer is None:  # it follows another in the same packet
@@ -115,18 +115,18 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """A part of the request's target."""
+        """Handle a part of the request's target."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer after the body."""
+        """Handle a header, or a trailer after the body."""
         self._head_lines += 1
         self._count(len(name) + len(value) + len(b": \r\n"))
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is there: the application takes over."""
+        """Handle the end of the head: the application takes over."""
         self._in_body = True
         self._not_understood = 0
         self._expect_nothing()
@@ -134,19 +134,19 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
+        """Handle a part of the body."""
         self._not_understood = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is there as a whole. The next one may follow whenever it likes."""
+        """Handle the end of the request. The next one may follow at any time."""
         self._in_body = self._has_begun = False
         self._not_understood = 0
         self._expect_nothing()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The request was answered, perhaps before all of it was here."""
+        """Handle the end of the answer, perhaps before all of the request was here."""
         super().on_response_complete()
         if not self.cycle.response_complete or self.transport.is_closing():
             return  # another one followed in the same packet, or none will
@@ -155,7 +155,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._wait()
 
     def _wait(self) -> None:
-        """No request is under way. Where too many connections wait, the one that has done so for longest is closed."""
+        """Wait for the next request. Where too many connections wait, the oldest of them is closed."""
         self.waiting.pop(self, None)
         self.waiting[self] = None
         if len(self.waiting) > self.most_waiting:
@@ -181,7 +181,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     def _is_too_slow(self) -> None:
         self._timer = None
-        if self.flow.read_paused:  # we do not listen, so that it cannot go on
+        if self.flow.read_paused:  # we do not listen, so that it cannot continue
             self._expect_more()
         elif self._has_begun and not self._in_body:
             self._refuse(_TOO_SLOW)
@@ -200,7 +200,7 @@ class PatientProtocol(HttpToolsProtocol):
 
 
 def patient(seconds: float, most_waiting: int) -> type[PatientProtocol]:
-    """The protocol with other limits, and a list of its own of those that wait."""
+    """Return the protocol with other limits, and a list of its own of waiting connections."""
 
     class Own(PatientProtocol):
         head_seconds = seconds

@@ -40,10 +40,10 @@ class ListenOptions:
 
 
 def token_of(folder: Path, given: str | None) -> str:
-    """The operator's token: the given one, or the one the folder keeps.
+    """Return the operator's token: the given one, or the one in the folder.
 
     Raises:
-        InvalidInput: it will not do.
+        InvalidInput: it cannot be used.
     """
     return local_token(folder) if given is None else check_given_token(given)
 
@@ -54,10 +54,10 @@ def link_to(url: str, code: str) -> str:
 
 
 def listen(place: ListenOptions, say: Callable[[str], None]) -> socket.socket:
-    """A socket at the wished port; if none was wished and 8420 is taken, at the next free one.
+    """Return a socket at the given port; without one at 8420, or the next free one.
 
     Raises:
-        InvalidInput: the wished port is taken, or the host is not this machine's.
+        InvalidInput: the given port is in use, or the host is not this machine's.
     """
     wished = PORT if place.port is None else place.port
     for port in [wished] if place.port is not None else range(wished, wished + _TRIED):
@@ -77,7 +77,7 @@ def listen(place: ListenOptions, say: Callable[[str], None]) -> socket.socket:
                 ) from error
             continue
         if port != wished:
-            say(f"Port {wished} is taken; this is on port {port}.")
+            say(f"Port {wished} is in use; this is on port {port}.")
         return listening
     raise InvalidInput(f"No port from {wished} to {wished + _TRIED - 1} is free. Give one with --port.", field="port")
 
@@ -103,7 +103,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def url_of(place: ListenOptions, listening: socket.socket) -> str:
-    """The address people use. A server that listens everywhere is reached at loopback, too."""
+    """Return the address for people. A server that listens everywhere is reached at loopback, too."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(place.host, place.host)
     return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
@@ -111,7 +111,7 @@ def url_of(place: ListenOptions, listening: socket.socket) -> str:
 def run(
     server: Server, place: ListenOptions, listening: socket.socket, *, ready: Callable[[str], Awaitable[None]]
 ) -> int:
-    """Serve until SIGINT or SIGTERM; tell how many sessions were let go while they worked.
+    """Serve until SIGINT or SIGTERM; report how many sessions were released while they worked.
 
     ``ready`` is awaited with the address once requests are answered.
     """
@@ -125,7 +125,7 @@ def run(
         access_log=False,
         server_header=False,
         root_path=server.root_path,
-        # Streams end at once when the server is told to stop; a request that is being answered may take so long.
+        # Streams end at once when the server is asked to stop; a request that is being answered may take so long.
         timeout_graceful_shutdown=5,
         timeout_keep_alive=75,
     )
@@ -206,9 +206,9 @@ def _sigterm_is_an_end() -> Generator[None]:
 
 
 def _use_uvloop_if_there() -> None:
-    """Threads take turns ten times as often as usual, so that a stop does not wait for an agent that computes.
+    """Switch threads ten times as often as usual, so that a stop does not wait for an agent that computes.
 
-    And what is loaded stays: to look at it again and again for garbage would hold every loop up.
+    Loaded objects are frozen: repeated garbage collection of them would delay every loop.
     """
     sys.setswitchinterval(0.0005)
     gc.collect()

@@ -1,4 +1,4 @@
-"""How much a caller may send, how often, and how many streams it may hold open: against runaway clients."""
+"""Limit what a caller sends, how often, and how many streams it holds open: against runaway clients."""
 
 import asyncio
 from collections import Counter, OrderedDict
@@ -17,12 +17,12 @@ from midcourse.server.problems import problem_response
 from midcourse.server.tokens import Principal
 
 BODY_LIMIT: Final = 2 * 1024 * 1024
-"""Bytes of the largest request body that is taken."""
+"""The most bytes of a request body."""
 BODY_SECONDS: Final = 30.0
-"""How long a request body may take to arrive."""
+"""The longest time for a request body to arrive."""
 LINGER_BYTES: Final = 16 * 1024 * 1024
 LINGER_SECONDS: Final = 2.0
-"""What is still read, and thrown away, after a body was refused: who is cut off while writing may miss the answer."""
+"""The time that a refused body is still read and dropped: a client cut off while writing may miss the answer."""
 
 _CLOSE: Final = {"Connection": "close"}
 
@@ -67,7 +67,7 @@ class _Body:
         self._is_refused = False
 
     async def receive(self) -> Message:
-        """The next piece, or word that the client has gone."""
+        """Return the next piece, or that the client has gone."""
         if self._is_refused:
             return {"type": "http.disconnect"}
         if self._is_complete:
@@ -102,7 +102,7 @@ class _Body:
     async def _refuse(self, why: Literal["large", "slow"]) -> None:
         if why == "large":
             sentence = (
-                f"The request's body is larger than {self._limit:,} bytes, the most that is taken. "
+                f"The request's body is larger than {self._limit:,} bytes, the limit. "
                 "Put the long part where the agent can read it and refer to it."
             )
             answer = problem_response(413, "body_too_large", sentence, _CLOSE, limit=self._limit)
@@ -135,7 +135,7 @@ class Buckets:
     """A token bucket for each caller: ``rate`` requests a second in the long run, ``burst`` at once."""
 
     def __init__(self, clock: Clock, *, rate: float = 100.0, burst: int = 500, most: int = 10_000) -> None:
-        """``most``: callers that are remembered. Who was not seen for longest is forgotten first."""
+        """``most``: callers that are remembered. The one unseen for longest is forgotten first."""
         self._clock = clock
         self._rate = rate
         self._burst = burst
@@ -146,7 +146,7 @@ class Buckets:
         return len(self._levels)
 
     def take(self, caller: str) -> float:
-        """Count one request. Returns 0, or the seconds to wait until the next is taken."""
+        """Count one request. Returns 0, or the seconds until the next is allowed."""
         now = self._clock.monotonic()
         level, since = self._levels.pop(caller, (float(self._burst), now))
         level = min(float(self._burst), level + max(0.0, now - since) * self._rate)
@@ -158,7 +158,7 @@ class Buckets:
 
 
 IDENTIFIED: Final = "midcourse.principal"
-"""Where a request's scope holds who it is from, so that its token is looked up once."""
+"""The key of a request's scope with its principal, so that its token is looked up once."""
 
 
 class RateLimit:
@@ -202,7 +202,7 @@ class RateLimit:
 
 
 def _network(address: str) -> str:
-    """An IPv6 client has a whole network of addresses to come from."""
+    """Return the network of an IPv6 client, which has many addresses."""
     try:
         return str(IPv6Address(address).exploded[:19])
     except ValueError:
@@ -230,7 +230,7 @@ class Slot:
 
 
 class Streams:
-    """How many streams are open, of each principal and in all."""
+    """The open streams, of each principal and in all."""
 
     def __init__(self, *, each: int = 200, total: int = 2000) -> None:
         self._each = each
@@ -241,7 +241,7 @@ class Streams:
         return self._open.total()
 
     def open(self, principal: Principal) -> Slot:
-        """Take a place for one more stream. It is taken now, and given back when the slot is closed.
+        """Take a place for one more stream at once; closing the slot gives it back.
 
         Raises:
             AccessDenied: ``too_many_streams``: there is none left, for this principal or at all.
@@ -260,14 +260,14 @@ class Streams:
         return Slot(self, principal.full_name)
 
     def give_back(self, name: str) -> None:
-        """A stream has ended."""
+        """Note that a stream has ended."""
         self._open[name] -= 1
         if self._open[name] <= 0:
             del self._open[name]
 
 
 POLICY: Final = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
-"""Nothing from elsewhere, nothing inline, in nobody's frame."""
+"""Nothing from elsewhere, nothing inline, and no page may frame it."""
 
 
 class SafeHeaders:

@@ -18,13 +18,13 @@ from midcourse.server.shelf_cache import ShelfTable
 from midcourse.server.tokens import HOST, LOCAL, Holder, Principal, TokenStore, audited, digest_of, new_token
 
 CODE_SECONDS: Final = 60.0
-"""How long a login code is valid."""
+"""The lifetime of a login code."""
 SESSION_SECONDS: Final = 7 * 86_400.0
-"""How long a browser session is valid, unless its token expires sooner."""
+"""The lifetime of a browser session, unless its token expires sooner."""
 CODE: Final = "mcl_"
 COOKIE: Final = "mcb_"
 PAGE: Final = "mcp_"
-"""What each kind of secret begins with."""
+"""The prefix of each kind of secret."""
 
 _CODES: Final = "login-codes"
 _SESSIONS: Final = "browser-sessions"
@@ -65,7 +65,7 @@ class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Login(NamedTuple):
-    """What a browser gets for a code or a token."""
+    """The result of a browser's login with a code or a token."""
 
     principal: Principal
     cookie: str

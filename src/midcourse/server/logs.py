@@ -1,4 +1,4 @@
-"""Where the server's log lines go: to the terminal for people, and as JSON to a file that is rotated."""
+"""Write the server's log: to the terminal for people, and as JSON to a file that is rotated."""
 
 import logging
 import logging.handlers
@@ -71,5 +71,5 @@ def _formatter(
 
 
 def _without_tokens(_logger: object, _name: str, line: Any) -> str:
-    """The whole line, with its fields and its traceback."""
+    """Remove tokens from the whole line, with its fields and its traceback."""
     return without_tokens(line)

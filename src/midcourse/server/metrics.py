@@ -1,6 +1,6 @@
-"""What ``/metrics`` tells beyond what was heard: how the store stands. Looked at when asked for, and not often.
+"""The metrics of ``/metrics`` about the store's state. Read when asked for, and not often.
 
-Nobody who scrapes waits for a long look: it is made beside, and the next one who comes finds it.
+A scrape does not wait for a long read: it is made in the background, for the next scrape.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class StoreMetrics:
         return await asyncio.to_thread(self.metrics.text, accept)
 
     def close(self) -> None:
-        """Nobody asks any more."""
+        """Stop: no more scrapes follow."""
         for task in list(self._tasks.values()):
             task.cancel()
 
@@ -95,7 +95,7 @@ class StoreMetrics:
 
 
 async def census(store: Store, now: float) -> Census:
-    """How the store stands.
+    """Return the state of the store.
 
     Raises:
         StoreError: it cannot be read now.

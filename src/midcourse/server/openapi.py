@@ -25,7 +25,7 @@ LAST_EVENT_ID: Final[Schema] = {
             "name": "Last-Event-ID",
             "in": "header",
             "required": False,
-            "description": "The id of the last event seen: the stream goes on after it. It wins over `after`. "
+            "description": "The id of the last event seen: the stream continues after it. It wins over `after`. "
             "What is no event of this session makes the stream begin with `reset`, at the start.",
             "schema": {"type": "string"},
         }
@@ -80,14 +80,14 @@ and after `interrupt` it stays open until the ask is answered.
 """
 TAGS: Final = (
     ("chat", "A message in, a stream of frames out, and answers to what the agent asks."),
-    ("sessions", "Sessions: create, list, look at, inspect, fork; their events, receipts and results."),
+    ("sessions", "Sessions: create, list, show, inspect, fork; their events, receipts and results."),
     ("controls", "One verb per control. What each answers is what is known, and never more."),
     ("kill switch", "An operator's standing halt over a scope. Lifting it resumes nothing by itself."),
     ("interventions", "What policies have stepped in with, why, and what people say of it."),
-    ("inbox", "What people are asked over all sessions, whose it is, and the webhooks that tell of it."),
+    ("inbox", "Open asks over all sessions, their owners, and the webhooks that report them."),
     ("reports", "What interruptions came to, what must hold before a policy goes live, and what reviews propose."),
     ("policies", "When to interrupt: the policies that come with it, and those that were saved, with their history."),
-    ("operations", "For whoever keeps the server running: whether it lives, whether to send it work, its figures."),
+    ("operations", "For operators: liveness, readiness, metrics."),
     ("server", "The server itself: its agents, its tokens and browser sessions, its audit log, who the caller is."),
 )
 _HEADERS: Final[Mapping[str, Schema]] = {
@@ -117,7 +117,7 @@ _OF_STATUS: Final[Mapping[int, tuple[str, ...]]] = {
 def answers(
     name: str, *outcomes: int | str, headers: Iterable[str] = (), changes: bool = False, body: bool = False
 ) -> Responses:
-    """The answers of an address: its value ``name`` with each status, and problems by their codes.
+    """Return the answers of an address: its value ``name`` with each status, and problems by their codes.
 
     ``changes``: it changes something. ``body``: it reads one, and changes something.
     """
@@ -128,25 +128,25 @@ def answers(
 
 
 def also(found: Responses, media: str) -> Responses:
-    """The same answers, the good one also as text of another kind."""
+    """Return the same answers, the good one also as text of another kind."""
     found[200]["content"] |= {media: {"schema": TEXT}}
     return found
 
 
 def open_answers(name: str, *codes: str, body: bool = False) -> Responses:
-    """The answers of an address that takes everybody. ``body``: it reads one, and changes something."""
+    """Return the answers of a public address. ``body``: it reads one, and changes something."""
     more = {*_OF_CHANGES, *_WITH_A_BODY, "store_unavailable"} if body else set[str]()
     return _answers({200: _good(name, 200, ())}, {*_OF_ALL, *codes, *more})
 
 
 def text_answers(*codes: str) -> Responses:
-    """The answers of an address that answers with text."""
+    """Return the answers of an address that answers with text."""
     good: Responses = {200: {"description": _MEANS[200], "content": {"text/plain": {"schema": TEXT}}}}
     return _answers(good, {*_OF_ALL, *_WITH_A_TOKEN, *codes})
 
 
 def streams(name: str, *codes: str, body: bool = False, frames: str = "Event") -> Responses:
-    """The answers of an address that may answer with a stream of ``frames``; without a ``name`` it always does."""
+    """Return the answers of an address with a stream of ``frames``; without a ``name`` it is always one."""
     found = answers(name or "Frame", 200, *codes, "too_many_streams", body=body)
     content = {STREAM: {"schema": TEXT, "x-event-schema": ref(frames if name else "Frame")}}
     if name:
@@ -191,7 +191,7 @@ def _headers(names: Iterable[str]) -> Schema:
 
 
 def describe(app: FastAPI) -> Schema:
-    """The OpenAPI document of ``app``, made once."""
+    """Return the OpenAPI document of ``app``, made once."""
     if app.openapi_schema is None:
         document = get_openapi(
             title="Midcourse", version=__version__, summary="The interrupt handle for AI agents",
@@ -246,7 +246,7 @@ def access_of(route: APIRoute) -> tuple[Rung | None, bool]:
 
 
 def _finish(operation: Schema, route: APIRoute, examples: Mapping[str, Any]) -> None:
-    """What FastAPI leaves to us: the words, the role, the answers as they are declared, their examples."""
+    """Add the parts that FastAPI leaves to us: texts, the role, the declared answers, their examples."""
     role, agents = access_of(route)
     words = operation.get("description", "")
     operation["summary"] = words.partition("\n")[0].partition(". ")[0].partition(": ")[0].rstrip(".:")
@@ -280,7 +280,7 @@ def _finish(operation: Schema, route: APIRoute, examples: Mapping[str, Any]) -> 
 
 
 def _without_null(schema: Schema) -> Schema:
-    """What may be left out, without the null that pydantic sees then; its words are told beside it."""
+    """Return an optional value's schema without pydantic's null, keeping its description."""
     kept = {name: value for name, value in schema.items() if name not in ("title", "description")}
     several = kept.pop("anyOf", ())
     return {**kept, **(several[0] if several else {})}
@@ -295,7 +295,7 @@ def _with_example(media: str, content: Schema, route: str, status: str, examples
 
 
 def _shared(paths: Schema) -> dict[str, Schema]:
-    """The problems of several addresses, put in one place by the codes they have; the addresses refer to them."""
+    """Move the problems of several addresses into one place by their codes; the addresses refer to them."""
     found: dict[str, list[tuple[Schema, str]]] = {}
     for methods in paths.values():
         for operation in methods.values():
@@ -312,7 +312,7 @@ def _shared(paths: Schema) -> dict[str, Schema]:
 
 
 def _link(paths: Schema) -> None:
-    """From what an answer names to the addresses that take it."""
+    """Link an answer's names to the addresses that take them."""
     operations = {one["operationId"]: (path, one) for path, methods in paths.items() for one in methods.values()}
     of_session = sorted(name for name, (path, _) in operations.items() if _placeholders(path) == ["session_id"])
     for maker in ("create_session", "fork_session"):
@@ -341,7 +341,7 @@ def _placeholders(path: str) -> list[str]:
 
 
 def _schemas(document: Schema, examples: Mapping[str, Any]) -> dict[str, Schema]:
-    """The values of the core, and the bodies of requests with an example each."""
+    """Return the values of the core, and the bodies of requests with an example each."""
     found: dict[str, Schema] = dict(document.get("components", {}).get("schemas", {}))
     for gone in ("HTTPValidationError", "ValidationError"):
         found.pop(gone, None)
@@ -356,7 +356,7 @@ def _schemas(document: Schema, examples: Mapping[str, Any]) -> dict[str, Schema]
 
 
 def _tidy(schema: Schema) -> None:
-    """Without the titles that pydantic makes of names, and with descriptions as Markdown."""
+    """Remove the titles that pydantic makes of names, and turn descriptions into Markdown."""
     schema.pop("title", None)
     if "description" in schema:
         schema["description"] = " ".join(schema["description"].replace("``", "`").split())

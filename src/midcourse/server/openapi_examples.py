@@ -1,5 +1,8 @@
-"""Examples for the OpenAPI document. Those of answers are of one short session, decided, folded and shown by the code
-that does so in earnest: they cannot say what a server would not."""
+"""Examples for the OpenAPI document.
+
+Those of answers are of one short session, decided, folded and shown by the real code: they cannot differ from a
+server's.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -132,7 +135,7 @@ def _command(name: str) -> dict[str, Any]:
 
 
 def answer_examples() -> dict[str, Any]:
-    """An answer of each kind by the name of its schema; a stream by ``text/event-stream`` and the name of its route."""
+    """Return an answer of each kind by its schema's name; a stream by ``text/event-stream`` and its route's name."""
     first = ev.SessionCreated(
         agent="records-cleaner",
         agent_version="3",
@@ -339,7 +342,7 @@ def _inspection(session: Session) -> Inspection:
 
 
 def _chat(records: Iterable[ev.Recorded]) -> str:
-    """A stream of the chat contract, as its bytes."""
+    """Return a stream of the chat contract, as its bytes."""
     chat = ChatFrames(_NAME)
     lines: list[bytes] = []
     for one in records:

@@ -17,7 +17,7 @@ from midcourse.server.stream import frame
 
 
 def inbox_examples(head: Head, alarms: Sequence[Batch]) -> dict[str, Any]:
-    """By the names of their schemas, about a session that asks."""
+    """Return examples by the names of their schemas, about a session that asks."""
     began = head.updated_at
     ask = InboxAsk(
         session=head.id,

@@ -24,7 +24,7 @@ from midcourse.server.policy_to_json import proposed_view
 
 
 def report_examples(records: Iterable[ev.Recorded]) -> dict[str, Any]:
-    """By the names of their schemas; the report is of one session, whose journal this is."""
+    """Return examples by the names of their schemas; the report is of one session, whose journal this is."""
     journal = list(records)
     tally = Tally()
     tally.add(facts_of(SessionId("sess_42"), journal, STANDARD), STANDARD)
@@ -56,7 +56,7 @@ def _trials(journal: list[ev.Recorded]) -> dict[str, Any]:
 
 
 def _drifting() -> SessionFacts:
-    """A session in which drift was an alarm twelve times, and wrong four times, each of them early."""
+    """Return a session in which drift was an alarm twelve times, and wrong four times, each of them early."""
     made = tuple(
         Interruption(
             kind="notify",

@@ -36,12 +36,11 @@ Schema = dict[str, Any]
 
 
 def ref(name: str) -> Schema:
-    """A schema of the document, by its name."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def value_schemas() -> dict[str, Schema]:
-    """Every value that an answer or a frame may hold, by name."""
+    """Return every value that an answer or a frame may hold, by name."""
     found: dict[str, Schema] = {}
     for kind in (Session, Message, Reply, Receipt, Head, StepView, Terms, AuditEntry, KeptToken, Principal, Failure):
         _shape(types.type_info(kind), found)
@@ -65,7 +64,7 @@ def value_schemas() -> dict[str, Schema]:
 
 
 def _switches(found: dict[str, Schema]) -> None:
-    """A kill switch as it is shown: with what is known of the sessions in its scope."""
+    """Describe a kill switch as it is shown: with what is known of the sessions in its scope."""
     known = {
         **found.pop("Switch")["properties"],
         "counts": fields(dict.fromkeys(get_args(Reach), COUNT)),
@@ -83,18 +82,18 @@ def _switches(found: dict[str, Schema]) -> None:
 
 
 def frame_name(kind: str) -> str:
-    """The name of the schema of a chat's frame."""
+    """Return the name of the schema of a chat's frame."""
     return f"{kind.capitalize()}Frame"
 
 
 def _as_shown(found: dict[str, Schema]) -> None:
-    """The differences between the core's values and what ``views`` shows of them."""
+    """Apply the differences between the core's values and their JSON."""
     session = found["Session"]
     for name in BOOKKEEPING:
         session["properties"].pop(name, None)
     session["properties"]["messages"] = listed("MessageView")
     session["properties"] |= {
-        "goal": {**TEXT, "description": "The goal as it stands."},
+        "goal": {**TEXT, "description": "The present goal."},
         "updated_at": {**TIME, "description": "When its last event was written."},
         "allowed": {"type": "array", "items": TEXT, "description": "Verbs the caller may use now."},
         "raise_to": {
@@ -183,14 +182,14 @@ def _struct(kind: types.Type, found: dict[str, Schema]) -> Schema:
 
 
 def fields(properties: Mapping[str, Schema], description: str = "", *, may_lack: tuple[str, ...] = ()) -> Schema:
-    """An object that has all of these, but those that it may lack."""
+    """Return an object that has all of these, except those that it may lack."""
     told = {"description": " ".join(description.replace("``", "`").split())} if description else {}
     required = sorted(set(properties) - set(may_lack))
     return {"type": "object", **told, "properties": dict(properties), "required": required}
 
 
 def listed(name: str) -> Schema:
-    """A list of a schema of the document."""
+    """Return a list of a schema of the document."""
     return {"type": "array", "items": ref(name)}
 
 
@@ -241,8 +240,8 @@ PLAIN: Final[Mapping[str, Schema]] = {
             "code": {**TEXT, "description": "For programs; it is never renamed."},
             "field": {**TEXT, "description": "Which part of the request is meant."},
             "session_id": TEXT,
-            "status_now": {**STATUSES, "description": "How the session stands."},
-            "allowed": {"type": "array", "items": TEXT, "description": "The verbs that would be taken now."},
+            "status_now": {**STATUSES, "description": "The state of the session."},
+            "allowed": {"type": "array", "items": TEXT, "description": "The verbs that are allowed now."},
             "raise_to": {"type": "number", "description": "Dollars that a budget must be raised to."},
         },
         "What happened and what to do, and a stable `code` for programs (RFC 9457). Some have more fields.",
@@ -294,7 +293,7 @@ PLAIN: Final[Mapping[str, Schema]] = {
                 "items": TEXT,
                 "description": "Examples of what to ask of it, the plainest first.",
             },
-            "resumable": {"type": "boolean", "description": "Whether another process can go on with its sessions."},
+            "resumable": {"type": "boolean", "description": "Whether another process can continue its sessions."},
             "asks": {"type": "boolean", "description": "Whether it may ask people."},
             "terms": ref("Terms"),
         }
@@ -466,7 +465,7 @@ FRAMES: Final[Mapping[str, Schema]] = {
     ),
     "resumed": fields(
         {"type": {"const": "resumed"}, "ask_id": TEXT, **_OF_SESSION},
-        "The ask was answered; the stream of the answer goes on. The last frame.",
+        "The ask was answered; the stream of the answer continues. The last frame.",
     ),
     "done": fields(
         {
@@ -485,8 +484,8 @@ FRAMES: Final[Mapping[str, Schema]] = {
     ),
     "end": fields(
         {"type": {"const": "end"}, "reason": {"enum": list(get_args(Reason))}},
-        "The stream ends although the turn does not: the server stops, or the caller may not go on. Come back with the "
-        "last id. Its `event:` is `end`.",
+        "The stream ends although the turn does not: the server stops, or the caller may not read on. Come back "
+        "with the last id. Its `event:` is `end`.",
     ),
 }
 """The frames of a chat, by their ``type``."""

@@ -27,7 +27,7 @@ _ANY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})
 
 
 class OriginPlace(NamedTuple):
-    """Where a request goes or comes from, in one spelling."""
+    """The place that a request goes to or comes from, in one form."""
 
     scheme: str
     host: str
@@ -39,7 +39,7 @@ class OriginPlace(NamedTuple):
 
 
 def place_of(scheme: str, authority: str) -> OriginPlace | None:
-    """``authority`` (``host``, ``host:port``, ``[address]:port``) in one spelling; None if it is malformed."""
+    """Return ``authority`` (``host``, ``host:port``, ``[address]:port``) in one form; None if it is malformed."""
     found = _HOST.fullmatch(authority)
     if found is None:
         return None
@@ -56,7 +56,7 @@ def place_of(scheme: str, authority: str) -> OriginPlace | None:
 
 
 def origin_named(text: str) -> OriginPlace | None:
-    """An Origin as browsers send it; None for ``null`` and whatever else is no address of a site."""
+    """Return an Origin as browsers send it; None for ``null`` and all else that is no address of a site."""
     found = _ORIGIN.fullmatch(text)
     return place_of(found[1].lower(), found[2]) if found else None
 
@@ -97,7 +97,7 @@ class HostCheck:
 
 
 def host_allowed(host: str) -> str:
-    """A name that a server goes by, as requests are compared with it.
+    """Check a host name of the server, for comparison with requests.
 
     Raises:
         InvalidInput: it cannot be one.
@@ -166,13 +166,13 @@ def check_own_page(scope: Scope) -> None:
 
 
 def check_cookie_request(method: str, headers: Headers) -> None:
-    """A change by somebody who is known by a cookie must say that it comes from our page.
+    """Check that a change with a cookie comes from our page.
 
-    Browsers send Origin with every change (``OriginCheck`` has looked at it). One that does not must at least say, in
-    Sec-Fetch-Site, that no other site is behind it.
+    Browsers send Origin with every change (``OriginCheck`` has checked it). One that does not must at least have a
+    Sec-Fetch-Site that names no other site.
 
     Raises:
-        AccessDenied: ``origin_not_allowed``: it says neither.
+        AccessDenied: ``origin_not_allowed``: it has neither.
     """
     if method in SAFE or headers.get("origin"):
         return
@@ -185,7 +185,7 @@ def check_cookie_request(method: str, headers: Headers) -> None:
 
 
 def allowed_origins(origins: Iterable[str]) -> list[str]:
-    """The origins as browsers spell them.
+    """Return the origins as browsers spell them.
 
     Raises:
         InvalidInput: one is ``*``, ``null``, or more or less than ``scheme://host[:port]``.

@@ -1,4 +1,4 @@
-"""What the API shows of policies."""
+"""The API's JSON of policies."""
 
 from typing import Any
 
@@ -11,22 +11,22 @@ from midcourse.policy.yaml_writer import setting_text, to_document
 
 
 def policy_view(kept: KeptPolicy, yaml: str) -> dict[str, Any]:
-    """A version of a policy, whole."""
+    """Return a version of a policy, whole."""
     return {**to_json(summary_of(kept)), "document": to_document(kept.policy), "yaml": yaml}
 
 
 def etag_of(policy: Policy) -> str:
-    """The ETag of a policy: its version, quoted."""
+    """Return the ETag of a policy: its version, quoted."""
     return f'"{policy.version}"'
 
 
 def difference_view(old: Policy, new: Policy) -> dict[str, Any]:
-    """How two policies differ."""
+    """Return how two policies differ."""
     return {"from": old.id, "to": new.id, "changes": _changes(old, new)}
 
 
 def check_view(base: Policy, policy: Policy) -> dict[str, Any]:
-    """A text that is a policy."""
+    """Return the result of checking a valid text."""
     return {
         "name": policy.name,
         "extends": policy.extends,

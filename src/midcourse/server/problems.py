@@ -49,11 +49,10 @@ _PLAIN: Final[Mapping[int, tuple[str, str]]] = {
 _UNREADABLE: Final = "The body cannot be read. Send JSON in UTF-8, nested no deeper than it must be."
 _ANY: Final = StoreUnavailable.code
 CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
-"""What every 401 carries."""
+"""The header of every 401."""
 
 
 def status_of(error: MidcourseError) -> int:
-    """The HTTP status of an error."""
     if error.code in CODES:
         return CODES[error.code].status
     return next((status for kind, status in BY_CLASS if isinstance(error, kind)), 500)
@@ -62,7 +61,7 @@ def status_of(error: MidcourseError) -> int:
 def problem_response(
     status: int, code: str, detail: str, headers: Mapping[str, str] | None = None, **fields: object
 ) -> Response:
-    """A problem document: ``detail`` is the sentence for people, ``code`` and ``fields`` are for programs."""
+    """Return a problem document: ``detail`` is the sentence for people, ``code`` and ``fields`` are for programs."""
     content = {
         **fields,
         "type": f"urn:midcourse:error:{code}",
@@ -75,7 +74,7 @@ def problem_response(
 
 
 def problem_of(error: MidcourseError, principal: Principal | None = None) -> Response:
-    """The problem document of an error, as ``principal`` may read it."""
+    """Return the problem document of an error, as ``principal`` may read it."""
     status = status_of(error)
     if status >= 500 and error.code != "draining":
         log.error("%s: %s", error.code, error)
@@ -127,8 +126,8 @@ def explain_errors(app: FastAPI) -> None:
 
     async def unexpected(request: Request, error: Exception) -> Response:
         log.error("%s %s failed unexpectedly", request.method, request.url.path, exc_info=error)
-        sentence = "The server failed at this request in a way nobody foresaw; its log says more. Nothing is lost."
-        # The server hangs up after this: a client that is not told so sends its next request into nothing.
+        sentence = "The server failed at this request in an unexpected way; its log has the details. Nothing is lost."
+        # The server hangs up after this: a client that is not notified sends its next request into nothing.
         return problem_response(500, "internal_error", sentence, {"Connection": "close"})
 
     app.add_exception_handler(MidcourseError, known)
@@ -138,12 +137,12 @@ def explain_errors(app: FastAPI) -> None:
 
 
 def _named(place: Sequence[object]) -> Sequence[object]:
-    """The names in a place: of a parameter that may be repeated, which of them it was says nothing."""
+    """Return the names in a place, without the index of a repeated parameter."""
     return place[1:] if place[0] == "body" else place[1:2]
 
 
 def _invalid(request: Request, error: RequestValidationError) -> Response:
-    """What is wrong, in a sentence for each field."""
+    """Return the problem with a sentence for each invalid field."""
     found = [{**one, "loc": _named(one["loc"])} for one in error.errors()]
     route: Any = request.scope.get("route")
     body = getattr(getattr(route, "body_field", None), "field_info", None)

@@ -17,17 +17,17 @@ from midcourse.server.host_threads import ReadingThread
 log = logging.getLogger("midcourse.server")
 
 LONGEST: Final = 3600.0
-"""Seconds after which the time is looked at again: a clock may be set, and another server may have made the review."""
+"""Seconds after which the time is checked again: a clock may be set, and another server may have made the review."""
 AGAIN: Final = 600.0
 """Seconds after which a review that failed is tried again."""
 SHORTEST: Final = 60.0
 
 
 def check_every(seconds: float | None) -> float | None:
-    """The same, if a review can come that often; None is never.
+    """Check the interval of reviews; None is never.
 
     Raises:
-        InvalidInput: it cannot.
+        InvalidInput: it is no such interval.
     """
     if seconds is not None and not SHORTEST <= seconds < float("inf"):
         raise InvalidInput(
@@ -38,7 +38,7 @@ def check_every(seconds: float | None) -> float | None:
 
 
 async def keep_reviewing(store: Store, clock: Clock, reading: ReadingThread, *, every: float, policy: str) -> None:
-    """Make a review whenever ``every`` seconds have passed since the last one, whoever made that. Until cancelled."""
+    """Make a review whenever ``every`` seconds have passed since the last one, by any server. Until cancelled."""
     while True:
         try:
             last = await reading(begin_counting(store, clock.now()))

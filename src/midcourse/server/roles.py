@@ -10,12 +10,12 @@ LADDER: Final[tuple[Rung, ...]] = get_args(Rung)
 
 
 def includes(role: Role, needed: Rung) -> bool:
-    """Whether ``role`` may do what ``needed`` may."""
+    """Return True if ``role`` has the rights of ``needed``."""
     return role != "agent" and LADDER.index(role) >= LADDER.index(needed)
 
 
 def role_named(text: str) -> Rung:
-    """The role of that name.
+    """Return the role of that name.
 
     Raises:
         InvalidInput: there is none.

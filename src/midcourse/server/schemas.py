@@ -1,4 +1,4 @@
-"""What requests may hold. Untrusted input becomes a value here, or a sentence that says why not."""
+"""The bodies of requests. Untrusted input becomes a value here, or a sentence that says why not."""
 
 from functools import cache
 from typing import Annotated, Any, Final, Literal, cast
@@ -28,7 +28,7 @@ from midcourse.server.tokens import LIFETIME, LONGEST_LIFETIME, SHORTEST_LIFETIM
 LONGEST_WAIT = 60.0
 """Seconds the longest request waits for an outcome."""
 MOST_FIELDS = 100
-"""Fields of a body that are looked at, known or not."""
+"""The number of a body's fields that are read, known or not."""
 
 Text = Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT)]
 Reason = Annotated[str, Field(max_length=TEXT_LIMIT)]
@@ -52,7 +52,7 @@ Until = Annotated[
 
 
 class Body(BaseModel):
-    """A request's body. Unknown fields are refused: a misspelt one would be a wish that nobody hears."""
+    """A request's body. Unknown fields are refused: a misspelt one would be ignored."""
 
     model_config = ConfigDict(extra="forbid", strict=True, str_strip_whitespace=False, use_attribute_docstrings=True)
 
@@ -106,50 +106,50 @@ class NewSession(Body):
     agent: Name
     """One of /agents."""
     goal: Reason = ""
-    """What it is to do."""
+    """The task of the agent."""
     session_id: NewSessionName | None = None
     """An id of your own; left out, one is made."""
     task_class: TaskClass | None = None
-    """How long such a task takes; left out, the agent's own."""
+    """The length of such a task; left out, the agent's own."""
     budget: Money | None = None
     """Dollars the session may cost; left out, the agent's own."""
     labels: Annotated[tuple[SessionLabel, ...], Field(max_length=MOST_LABELS, strict=False)] = ()
-    """What operators find it by, and stop it; they are added to the agent's own."""
+    """Operators find and stop it by these; they are added to the agent's own."""
     tenant: Annotated[str, Field(pattern=TENANT)] | None = None
     """Whose it is. Left out, the tenant of the caller's token; only the host's may name another."""
 
 
 class Fork(Body):
-    """A new session that goes on from a point of this one."""
+    """A new session that continues from a point of this one."""
 
     at: Annotated[int, Field(ge=1, le=2**53)] | None = None
     """A journal position; left out, the last checkpoint."""
     session_id: NewSessionName | None = None
     """An id of your own; left out, one is made."""
     paused: bool = False
-    """Whether it is paused before it begins."""
+    """If it is paused before it begins."""
 
 
 class Bulk(Body):
     """One verb for many sessions. Each gets the ordinary command."""
 
     verb: BulkVerb
-    """What is done with each."""
+    """The command to each of them."""
     sessions: Annotated[list[Name], Field(min_length=1, max_length=MOST_SESSIONS)]
-    """Which: their ids."""
+    """The ids of the sessions."""
     reason: Reason = ""
-    """For whoever looks at it later."""
+    """The reason, for later readers."""
     grace: Grace | None = None
     """Seconds that calls in flight have to finish; left out, as with the verb for one session."""
 
 
 class ReviewedArtifact(Body):
-    """That somebody has looked at what an agent made."""
+    """A person's review of an artifact."""
 
     name: Annotated[str, Field(min_length=1, max_length=ARTIFACT_LIMIT)]
-    """As the agent called it."""
+    """The agent's name of it."""
     documentation: Annotated[str, Field(max_length=DOCUMENTATION_LIMIT)] = ""
-    """What it is. Left out, what is known of it stays."""
+    """Its description. Left out, the known one stays."""
 
 
 class NewToken(Body):
@@ -158,9 +158,9 @@ class NewToken(Body):
     name: Annotated[
         str, Field(min_length=1, max_length=64, json_schema_extra={"pattern": "^[A-Za-z0-9][A-Za-z0-9._@+-]*$"})
     ]
-    """Who comes with it: letters, digits and . _ @ + -, beginning with a letter or digit."""
+    """The user of the token: letters, digits and . _ @ + -, beginning with a letter or digit."""
     role: Rung = "watch"
-    """What it may do. With ``session`` it is an agent's, whose role is ``agent``, whatever this says."""
+    """Its role. With ``session`` it is an agent's, whose role is ``agent``, with any value here."""
     session: SessionName | None = None
     """The session whose agent it is for. It may do what is on the agents' list, to that session and its children."""
     only: SessionName | None = None
@@ -172,7 +172,7 @@ class NewToken(Body):
 
 
 class LogIn(Body):
-    """What a browser session is given for."""
+    """The input of a browser's login."""
 
     credential: Annotated[str, Field(min_length=1, max_length=256)]
     """A login code, which is used up, or a token."""
@@ -188,7 +188,7 @@ class OwnAsk(Body):
 
 
 class HandOverTo(Body):
-    """Who stands in for the caller."""
+    """The substitute of the caller."""
 
     to: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT)]
     """A name, as tokens have it."""
@@ -197,15 +197,15 @@ class HandOverTo(Body):
 
 
 class NewWebhook(Body):
-    """Who wants to be told of what."""
+    """A new subscription."""
 
     url: Annotated[str, Field(min_length=1, max_length=URL_LIMIT)]
-    """Where it is sent: http:// or https://. A tenant's is a public address."""
+    """The address: http:// or https://. A tenant's is a public address."""
     kinds: Annotated[list[Annotated[str, Field(max_length=50)]], Field(min_length=1, max_length=20)]
-    """What it is told: `ask.opened`, `ask.reminder`, `ask.escalated`, `ask.closed`, `alarms.batched`,
-    `kill_switch.thrown`, `kill_switch.lifted`, `review.proposed`; `*` is all of them."""
+    """The kinds to send, or `*` for all: `ask.opened`, `ask.reminder`, `ask.escalated`, `ask.closed`,
+    `alarms.batched`, `kill_switch.thrown`, `kill_switch.lifted`, `review.proposed`."""
     about: Annotated[str, Field(max_length=ABOUT_LIMIT)] = ""
-    """What it is for, for whoever looks at it later."""
+    """Its purpose, for later readers."""
 
 
 class PolicyText(Body):
@@ -219,23 +219,23 @@ class PolicyDraft(PolicyText):
     """A policy as YAML that is not finished yet."""
 
     against: PolicyReference | None = None
-    """What it is compared with: `standard`, or `standard@1`. Left out: what it extends."""
+    """The policy to compare with: `standard`, or `standard@1`. Left out: its base."""
 
 
 class NewPolicy(PolicyText):
     """A policy as YAML, to be kept as the next version of its name."""
 
     why: Annotated[str, Field(min_length=1, max_length=WHY_LIMIT)]
-    """Why it is changed, for whoever looks at it later."""
+    """The reason of the change, for later readers."""
 
 
 class _Tried(Body):
-    """Which recorded runs are taken."""
+    """The recorded runs to use."""
 
     since: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None = None
     """Runs that began since: seconds since 1970. Left out: all."""
     limit: Annotated[int, Field(ge=1, le=MOST_RUNS)] = USUAL_RUNS
-    """How many at most, the newest first."""
+    """The most runs, the newest first."""
 
 
 class PolicyTrial(_Tried):
@@ -250,30 +250,30 @@ class PolicyTrial(_Tried):
 
 
 class PolicyCalibration(_Tried):
-    """What thresholds are made for."""
+    """The input for new thresholds."""
 
     policy: PolicyReference
-    """What they begin with: `standard`, or `standard@1`."""
+    """The policy to begin with: `standard`, or `standard@1`."""
     false_stops: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = FALSE_STOPS
     """The share of succeeding runs that may be stopped."""
 
 
 class Settling(Body):
-    """What somebody says of a proposal."""
+    """A person's decision about a proposal."""
 
     why: Annotated[str, Field(min_length=1, max_length=WHY_LIMIT)]
-    """Why, for whoever looks at it later."""
+    """The reason, for later readers."""
 
 
 class Chat(Body):
-    """A message to an agent, in a new session or one that goes on."""
+    """A message to an agent, in a new session or an existing one."""
 
     agent: Name
     """One of /agents."""
     message: Text
-    """What to say."""
+    """The text of the message."""
     session_id: SessionName | None = None
-    """The session to go on with; left out, a new one."""
+    """The session to continue; left out, a new one."""
     behaviour: Behaviour = "enqueue"
     """While the agent works: wait for its turn, change the course, or be refused."""
 
@@ -290,7 +290,7 @@ class ChatResume(Body):
 
 
 class SwitchScope(Body):
-    """What a kill switch is thrown over."""
+    """The scope of a kill switch."""
 
     kind: ScopeKind
     """`all`, or those of an `agent`, with a `label`, or of a `tenant`."""
@@ -299,7 +299,7 @@ class SwitchScope(Body):
 
 
 class PreviewSwitch(Body):
-    """What would it halt?"""
+    """A preview of a kill switch."""
 
     scope: SwitchScope
     """Over what."""
@@ -311,7 +311,7 @@ class ThrowSwitch(Body):
     scope: SwitchScope
     """Over what."""
     reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
-    """Why: whoever finds their session halted reads it."""
+    """The reason, for the people whose sessions are halted."""
     wait: Wait = 5.0
 
 

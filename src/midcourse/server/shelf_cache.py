@@ -1,4 +1,4 @@
-"""What lies on a shelf, in memory: read again at least every second, so that a change by another process holds soon."""
+"""Cache a shelf in memory: read again at least every second, so that a change by another process counts soon."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

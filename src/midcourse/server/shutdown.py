@@ -6,11 +6,11 @@ from contextlib import contextmanager, suppress
 
 
 class Shutdown:
-    """First it is told, then, once the sessions are let go, the streams send what is journaled, and end."""
+    """Announce the shutdown; once the sessions are released, streams send what is journaled, and end."""
 
     def __init__(self) -> None:
         self.is_announced = False
-        """Whether requests are to be sent elsewhere; it still takes them."""
+        """True if requests should be sent elsewhere; it still takes them."""
         self.told = asyncio.Event()
         self.ended = asyncio.Event()
         self._open = 0
@@ -19,7 +19,7 @@ class Shutdown:
 
     @contextmanager
     def stream(self) -> Generator[None]:
-        """An open stream, while the block lasts."""
+        """Count an open stream for this block."""
         self._open += 1
         self._none_open.clear()
         try:
@@ -30,15 +30,14 @@ class Shutdown:
                 self._none_open.set()
 
     def announce(self) -> None:
-        """It has begun."""
         self.told.set()
 
     def end(self) -> None:
-        """There is nothing more to be seen here than what is there now."""
+        """End the streams after what is journaled now."""
         self.ended.set()
 
     async def wait_for_streams(self, seconds: float) -> None:
-        """Until none is open, or for so long."""
+        """Wait until no stream is open, or for so long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._none_open.wait()

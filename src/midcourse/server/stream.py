@@ -1,4 +1,4 @@
-"""Server-sent events: a stalled or lost reader costs nobody anything, and one that comes back misses nothing."""
+"""Server-sent events: a stalled or lost reader costs others nothing, and one that comes back misses nothing."""
 
 import asyncio
 import contextlib
@@ -31,22 +31,22 @@ LIST_PIECE: Final = 500
 END_SECONDS: Final = 1.0
 """Seconds a reader has to take the end of its stream."""
 RECHECK: Final = 4.0
-"""Seconds after which a stream asks again whether its caller may go on. What ends here ends it at once."""
+"""Seconds after which a stream checks its caller's rights again. An end in this process ends it at once."""
 STALLED_AFTER: Final = 60.0
-"""Seconds after which a reader that takes nothing is let go. It comes back with its last event id."""
+"""Seconds after which a reader that takes nothing is disconnected. It comes back with its last event id."""
 _LEAVES: Final = b": the server is about to end; come back with the last id you saw\nretry: 1000\n\n"
-"""What every open stream is told when the server begins to drain. No event: it belongs to no session."""
+"""The comment to every open stream when the server begins to drain. No event: it belongs to no session."""
 
 
 def frame(data: object, *, event: str = "", position: int | None = None) -> bytes:
-    """One event as it goes over the wire."""
+    """Return one event as it goes over the wire."""
     place = f"id: {position}\n" if position is not None else ""
     kind = f"event: {event}\n" if event else ""
     return b"%s%sdata: %s\n\n" % (place.encode(), kind.encode(), encoded(data))
 
 
 Reason = Literal["session_ended", "server_stopping", "not_allowed"]
-"""Why a stream ends: its session has ended, the server is about to, or its caller may not go on reading."""
+"""Why a stream ends: its session has ended, the server is about to, or its caller may not read any more."""
 
 
 def end_frame(reason: Reason) -> bytes:
@@ -55,7 +55,7 @@ def end_frame(reason: Reason) -> bytes:
 
 
 class Stream(EventSourceResponse):
-    """An answer that goes on: it holds one of its caller's places, and ends when the caller's token does."""
+    """A streamed answer: it holds one of its caller's places, and ends when the caller's token does."""
 
     def __init__(
         self,
@@ -174,10 +174,10 @@ class Beginning(NamedTuple):
 
 
 def beginning(request: Request, after: int, session: SessionId, end: Position) -> Beginning:
-    """Where to go on: behind the header that a browser sends when it comes back, else behind the query.
+    """Return where to continue: after the header that a browser sends when it comes back, else after the query.
 
     An id that this journal has not given, because it ends before that, is another session's, or no id at all, cannot be
-    gone on from: the reader is told to forget what it has, and gets everything.
+    continued from: the reader is asked to drop what it has, and gets everything.
     """
     given = request.headers.get("last-event-id", "").strip() or str(after)
     name, mark, number = given.rpartition("@")
@@ -190,7 +190,7 @@ def beginning(request: Request, after: int, session: SessionId, end: Position) -
 
 
 def check_after(request: Request, after: int, session: SessionId, end: Position) -> Position:
-    """The same for a page, which is no place to begin anew.
+    """Return where a page begins; unlike a stream, it cannot begin anew.
 
     Raises:
         InvalidInput: there is no such event.
@@ -207,7 +207,7 @@ def check_after(request: Request, after: int, session: SessionId, end: Position)
 
 
 def wants_stream(request: Request) -> bool:
-    """Whether the caller wants to follow rather than look once."""
+    """Return True if the caller wants to follow rather than read once."""
     return "text/event-stream" in request.headers.get("accept", "")
 
 

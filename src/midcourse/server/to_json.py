@@ -1,4 +1,4 @@
-"""What the API shows of a session: the core's own values, spelled out, without their bookkeeping."""
+"""The API's JSON of a session: the core's own values, without their bookkeeping."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
@@ -30,7 +30,7 @@ BOOKKEEPING: Final = frozenset(
     {"scope", "checkpoints", "scope_messages", "seen", "withdrawn", "queued", "asks_opened", "pauses", "halts"}
     | {"loose_keys", "amended", "at", "outputs", "prices", "has_spawned"}
 )
-"""Fields of a session that nobody outside needs."""
+"""Fields of a session that are only internal."""
 _OF_REPLY: Final = Reply.__struct_fields__
 _OF_HEAD: Final = tuple(name for name in Head.__struct_fields__ if name not in ("digest", "wake_at"))
 """Not spelled out one by one: lists have thousands."""
@@ -38,24 +38,23 @@ _encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=str)
 
 
 def answer(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """``content`` as JSON."""
+    """Return ``content`` as a JSON response."""
     return Response(_encoder.encode(content), status, headers, media_type=JSON)
 
 
 def encoded(content: object) -> bytes:
-    """``content`` as JSON."""
     return _encoder.encode(content)
 
 
 def head_view(head: Head) -> dict[str, Any]:
-    """A session in a list."""
+    """Return a session in a list."""
     shown = {name: getattr(head, name) for name in _OF_HEAD}
     named = {"labels": list(head.labels), "open_asks": to_json(head.open_asks), "pending": to_json(head.pending)}
     return shown | named
 
 
 def session_view(session: Session, role: Role = "watch", by: str = "") -> dict[str, Any]:
-    """A session, with the verbs that ``by``, who has this role, may use on it now."""
+    """Return a session, with the verbs that ``by``, who has this role, may use on it now."""
     shown = {name: value for name, value in to_json(session).items() if name not in BOOKKEEPING}
     shown["messages"] = [_message(session, index, one) for index, one in enumerate(session.messages)]
     shown["updated_at"] = session.at
@@ -78,13 +77,13 @@ def etag_of(session: Session) -> str:
 
 
 def event_tag(kind: type[Event]) -> tuple[str, int]:
-    """The type of an event, ``{domain}.{action}``, and its version."""
+    """Return the type of an event, ``{domain}.{action}``, and its version."""
     name, _, version = str(kind.__struct_config__.tag).partition("@")
     return name, int(version)
 
 
 def event_view(record: Recorded) -> dict[str, Any]:
-    """An event with its place, time, type, version and fields."""
+    """Return an event with its place, time, type, version and fields."""
     kind, version = event_tag(type(record.event))
     return {
         "position": record.position,
@@ -96,7 +95,6 @@ def event_view(record: Recorded) -> dict[str, Any]:
 
 
 def delta_view(delta: Delta) -> dict[str, Any]:
-    """A preview of streamed text."""
     return {"step": delta.step, "attempt": delta.attempt, "offset": delta.offset, "text": delta.text}
 
 
@@ -108,22 +106,21 @@ def reply_view(reply: Reply) -> dict[str, Any]:
 
 
 def receipt_view(receipt: Receipt) -> dict[str, Any]:
-    """A receipt, and the same as a table."""
+    """Return a receipt, and the same as a table."""
     return {**to_json(receipt), "table": str(receipt)}
 
 
 def inspection_view(inspection: Inspection, role: Role, by: str = "") -> dict[str, Any]:
-    """A session as it was at a position."""
     return {**to_json(inspection), "session": session_view(inspection.session, role, by)}
 
 
 def intervention_view(made: Intervention | LabelledAlarm) -> dict[str, Any]:
-    """An intervention, of one session or in a list over many."""
+    """Return an intervention, of one session or in a list over many."""
     return to_json(made)
 
 
 def switch_view(report: SwitchReport, *, whole: bool = True) -> dict[str, Any]:
-    """A kill switch with what is known of the sessions in its scope: counted, and (``whole``) each of them named."""
+    """Return a kill switch and the sessions in its scope: counted, and (``whole``) each of them named."""
     shown: dict[str, Any] = to_json(report.switch)
     shown["counts"] = {state: report.count(state) for state in get_args(Reach)}
     shown["sessions"] = len(report.sessions)
@@ -137,7 +134,7 @@ def switch_view(report: SwitchReport, *, whole: bool = True) -> dict[str, Any]:
 
 
 def batch_view(batch: Batch) -> dict[str, Any]:
-    """Alarms that a person is told of at once."""
+    """Return alarms that reach a person together."""
     return to_json(batch)
 
 
@@ -152,7 +149,7 @@ def principal_view(principal: Principal) -> dict[str, Any]:
 
 
 def login_view(made: Login) -> dict[str, Any]:
-    """What the page of a browser is told when it has logged in. The cookie is not for scripts."""
+    """Return the answer to a browser's page that has logged in. The cookie is not for scripts."""
     principal = made.principal
     return {
         "name": principal.name, "role": principal.role, "tenant": principal.tenant, "identity": described(principal),
@@ -161,11 +158,11 @@ def login_view(made: Login) -> dict[str, Any]:
 
 
 HIDDEN: Final = ("digest", "made_with", "salt")
-"""What is kept of a token and not shown."""
+"""The stored fields of a token that are not shown."""
 
 
 def token_view(token: KeptToken) -> dict[str, Any]:
-    """A token, without what makes it one."""
+    """Return a token, without its secret."""
     shown = to_json(token)
     for hidden in HIDDEN:
         del shown[hidden]

@@ -32,7 +32,7 @@ from midcourse.server.roles import role_named
 from midcourse.server.shelf_cache import ShelfTable
 
 PREFIX: Final = "mct_"
-"""What every token begins with that was made here: people and scanners know it when they see it."""
+"""The prefix of every token made here, by which people and scanners recognise it."""
 LOCAL: Final = "local"
 """The name of the server's own token, which is on no shelf."""
 RESERVED: Final = frozenset({LOCAL, DEADLINE, LAPSE})
@@ -40,7 +40,7 @@ RESERVED: Final = frozenset({LOCAL, DEADLINE, LAPSE})
 LONGEST: Final = 256
 """Characters of the longest token that is looked up."""
 GIVEN_SHORTEST: Final = 16
-"""Characters of the shortest token that is taken from a command line."""
+"""The fewest characters of a token from a command line."""
 LIFETIME: Final = 90 * 86_400.0
 """Seconds that a token is valid if its maker names no other time."""
 SHORTEST_LIFETIME: Final = 60.0
@@ -68,12 +68,12 @@ class Principal(msgspec.Struct, frozen=True):
 
     @property
     def full_name(self) -> str:
-        """The name with its tenant, which no other principal has: what keys are made of. The host's is bare."""
+        """The name with its tenant, which no other principal has: keys are made of it. The host's is bare."""
         return _key(self.tenant, self.name)
 
     @property
     def by(self) -> str:
-        """Who a command of this one is by, unmistakably over all tenants."""
+        """The sender of this principal's commands, unique over all tenants."""
         return self.full_name if self.session is None else agent_name(self.session)
 
     def as_agent_of(self, session: SessionId) -> "Principal":
@@ -84,7 +84,7 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 HOST: Final = Principal(LOCAL, "operate")
-"""Whoever has the store itself, and the server's own token."""
+"""The principal of the store's own user, and of the server's own token."""
 
 
 class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,11 +101,10 @@ class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
     made_with: str = ""
     """The digest of the Idempotency-Key that it was made with."""
     salt: str = ""
-    """What its secret was derived with, if it was made with a key."""
+    """The salt of its secret, if it was made with a key."""
 
     @property
     def principal(self) -> Principal:
-        """Who comes with it."""
         if self.session is None:
             return Principal(self.name, self.role, None, self.tenant, self.only)
         return Principal(self.name, "agent", self.session, tenant_of(self.session))
@@ -117,7 +116,7 @@ class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Once(NamedTuple):
-    """What a request and its retries have in common: the digest of their key, and the secret of their sender.
+    """The common part of a request and its retries: the digest of their key, and the secret of their sender.
 
     A token made with it is derived from that secret, so that a retry is answered with it although only a hash is kept.
     """
@@ -126,13 +125,13 @@ class Once(NamedTuple):
     secret: str
 
     def token(self, salt: str) -> str:
-        """Return the secret of a token: nobody can compute it without the sender's secret and the salt in the store."""
+        """Return the secret of a token: it cannot be computed without the sender's secret and the salt in the store."""
         derived = hmac.digest(self.secret.encode(), f"token\n{salt}\n{self.key}".encode(), "sha256")
         return PREFIX + base64.urlsafe_b64encode(derived).decode().rstrip("=")
 
 
 class Holder(NamedTuple):
-    """Who has a token, and when it expires."""
+    """The holder of a token, and when it expires."""
 
     principal: Principal
     expires_at: float | None
@@ -142,7 +141,7 @@ class TokenStore:
     """The tokens of one store, and the server's own. Used on one event loop."""
 
     def __init__(self, store: Store, clock: Clock, *, local: str | None = None) -> None:
-        """``local`` is the token of whoever started the server; it may do everything."""
+        """``local`` is the token of the user who started the server; it may do everything."""
         self._store = store
         self._clock = clock
         self._own = "" if local is None else digest_of(local)
@@ -162,14 +161,13 @@ class TokenStore:
         by: Principal = HOST,
         once: Once | None = None,
     ) -> str:
-        """Make a token and return it. It is shown this once: nobody can read it again.
+        """Make a token and return it. It is shown this once, and cannot be read again.
 
         ``once``: a retry of the same request returns the same token.
 
-        ``tenant``: whose sessions it reaches; None: those of all. ``session``: it is for the agent of that session, of
-        whose tenant it is, and has no role but ``agent``. ``only``: it reaches that session alone. ``by`` is who makes
-        it, for the audit log.
-        ``expires_at``: when it stops being valid; None: never.
+        ``tenant``: the tenant whose sessions it reaches; None: all sessions. ``session``: it is for the agent of that
+        session, of whose tenant it is, and has no role but ``agent``. ``only``: it reaches that session alone. ``by``
+        is its maker, for the audit log. ``expires_at``: when it stops being valid; None: never.
 
         Raises:
             InvalidInput: the name, role or tenant cannot be used, or both ``session`` and ``only`` are given; code
@@ -182,7 +180,7 @@ class TokenStore:
         if _NAME.fullmatch(name) is None or name in RESERVED:
             raise InvalidInput(
                 f"{name!r} cannot be a token's name. Use 1 to 64 letters, digits and . _ @ + -, beginning with a "
-                f"letter or digit; {', '.join(sorted(RESERVED))} are taken.",
+                f"letter or digit; {', '.join(sorted(RESERVED))} are reserved.",
                 field="name",
             )
         known: Role = "agent" if session is not None else role_named(role)
@@ -233,15 +231,15 @@ class TokenStore:
         return None
 
     async def list(self, *, tenant: str | None = None) -> Sequence[KeptToken]:
-        """The tokens on the shelf by name, of one tenant or (None) all, without those that are damaged."""
+        """Return the tokens on the shelf by name, of one tenant or (None) all, without those that are damaged."""
         rows, _ = await readable(self._store, _SHELF)  # one bad row shuts out its owner, not everybody
         found = [kept for key, content in rows if (kept := _kept(content)) is not None and kept.key == key]
         return [kept for kept in found if tenant in (None, kept.tenant)]
 
     async def revoke(self, name: str, *, by: Principal = HOST) -> bool:
-        """Take a token away: here at once, in other processes within a second. False: there was none of that name.
+        """Revoke a token: here at once, in other processes within a second. False: there was none of that name.
 
-        A tenant's is ``acme~name``; whoever is of that tenant may leave that out, and reaches no other's.
+        A tenant's is ``acme~name``; a user of that tenant may leave that out, and reaches no other's.
 
         Raises:
             InvalidInput: it is the server's own, which is on no shelf.
@@ -320,10 +318,10 @@ def new_token(prefix: str = PREFIX) -> str:
 
 
 def local_token(folder: Path) -> str:
-    """The server's own token, from the file ``token`` in ``folder``, which is made if it is not there.
+    """Return the server's own token, from the file ``token`` in ``folder``, made if missing.
 
     Raises:
-        InvalidInput: the file is open to others or somebody else's and cannot be made ours, or holds no token.
+        InvalidInput: the file is open to others or another user's and cannot be made ours, or holds no token.
     """
     path = folder / "token"
     try:
@@ -374,7 +372,7 @@ def _read_private(path: Path) -> str:
 
 
 def check_given_token(token: str) -> str:
-    """``token`` as somebody gave it on the command line, if it will do.
+    """Return ``token`` from the command line, if it can be used.
 
     Raises:
         InvalidInput: it is short or long, or holds what a header cannot carry.

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a request, as sentences that say what to do."""
+"""Turn pydantic's findings about a request into sentences that say what to do."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
@@ -24,17 +24,17 @@ PATTERNS: Final[Mapping[str, str]] = {
     NAME: "a policy's name (small letters, digits and -, such as standard)",
     REFERENCE: "a policy's name (small letters, digits and -, such as standard), or a version of one (standard@1)",
 }
-"""What each pattern of a request wants."""
+"""The description of each pattern of a request."""
 
 
 def validation_sentence(
     found: Sequence[Mapping[str, Any]], known: "Mapping[str, FieldInfo] | None" = None, body: object = None
 ) -> tuple[str, str]:
-    """One sentence for each thing that is wrong, at most five, and the field of the first.
+    """Return one sentence for each mistake, at most five, and the field of the first.
 
-    ``found`` are pydantic's errors, their places without ``body``, ``query`` and the like. ``known`` are the fields
-    that there are: a misspelt one is told what it may have been, a missing one what it may be. ``body`` is the text
-    that was no JSON.
+    ``found`` are pydantic's errors, their places without ``body``, ``query`` and the like. ``known`` are the possible
+    fields: for a misspelt one the nearest is suggested, for a missing one its values. ``body`` is the text that was no
+    JSON.
     """
     fields = known or {}
     lines = [_sentence(one, fields, body) for one in found[:_SHOWN]]
@@ -67,7 +67,7 @@ def _sentence(error: Mapping[str, Any], known: "Mapping[str, FieldInfo]", body: 
 
 
 def _where(location: Sequence[object], body: object) -> str:
-    """Where a text stops being JSON, if nobody has said so yet."""
+    """Return where a text stops being JSON, if no sentence has it yet."""
     if not isinstance(body, str) or not location or not isinstance(location[-1], int):
         return ""
     before = body[: location[-1]]
@@ -75,7 +75,7 @@ def _where(location: Sequence[object], body: object) -> str:
 
 
 def _choices(field: "FieldInfo | None") -> str:
-    """`` It must be 'step', 'goal' or 'clarify'.``, for what is one of a few."""
+    """Return `` It must be 'step', 'goal' or 'clarify'.``, for one of a few values."""
     wanted: Any = field.annotation if field is not None else None
     if get_origin(wanted) is not Literal:
         return ""
@@ -88,6 +88,6 @@ def _place(location: Sequence[object]) -> str:
 
 
 def shortened(text: str, most: int = 200) -> str:
-    """``text`` as an answer may repeat it: not all of it if it is long, and without what UTF-8 cannot write."""
+    """Return ``text`` for an answer: cut if it is long, and without what UTF-8 cannot write."""
     shown = text if len(text) <= most else f"{text[: most - 1]}…"
     return shown.encode("utf-8", "replace").decode()

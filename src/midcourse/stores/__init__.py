@@ -1,1 +1,1 @@
-"""Where sessions live: SQLite, in memory for tests, in a file for everything on one machine."""
+"""The stores of sessions: SQLite, in memory for tests, in a file for everything on one machine."""

@@ -1,4 +1,4 @@
-"""Why a store refuses a write: one sentence for each reason, the same in every store."""
+"""The errors of a store: one sentence for each reason, the same in every store."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,6 @@ from midcourse.ports.store import Head
 
 
 def not_found(session_id: SessionId, store: str) -> SessionNotFound:
-    """No such session."""
     return SessionNotFound(
         f"There is no session '{session_id}' in {store}. Check the id, or list the sessions there are.",
         session_id=session_id,
@@ -18,28 +17,28 @@ def not_found(session_id: SessionId, store: str) -> SessionNotFound:
 
 
 def session_exists(session_id: SessionId) -> StoreError:
-    """The id of a new session is taken."""
     return StoreError(
-        f"Session '{session_id}' exists already. Give the new one another id, or go on with the one there is.",
+        f"Session '{session_id}' exists already. Give the new one another id, or continue the existing one.",
         code="session_exists",
         session_id=session_id,
     )
 
 
 def stale_epoch(session_id: SessionId, held: Epoch, current: int, owner: str | None) -> StaleEpoch:
-    """The writer is not, or no longer, the owner."""
+    """Return the error for a writer that is not, or no longer, the owner."""
     if owner is None:
-        sentence = f"Nobody owns session '{session_id}' (its last epoch is {current}). Take it before writing to it."
+        sentence = (
+            f"Session '{session_id}' has no owner (its last epoch is {current}). Acquire it before writing to it."
+        )
     else:
         sentence = (
             f"Session '{session_id}' is owned by '{owner}' under epoch {current}; this writer holds {held}. "
-            "Nothing was written: stop its calls, the owner goes on."
+            "Nothing was written: stop its calls, the owner continues."
         )
     return StaleEpoch(sentence, session_id=session_id, held=held, epoch=current, owner=owner)
 
 
 def owner_alive(session_id: SessionId, owner: WorkerId) -> OwnerAlive:
-    """The session is owned by a worker whose process lives."""
     return OwnerAlive(
         f"Session '{session_id}' is owned by '{owner}', whose process lives. Put a command into its inbox instead.",
         session_id=session_id,
@@ -48,7 +47,6 @@ def owner_alive(session_id: SessionId, owner: WorkerId) -> OwnerAlive:
 
 
 def inbox_not_empty(session_id: SessionId) -> InboxNotEmpty:
-    """A session cannot be let go while a command is undecided."""
     return InboxNotEmpty(
         f"Session '{session_id}' has an undecided command in its inbox. Decide it, then let the session go.",
         session_id=session_id,
@@ -56,7 +54,6 @@ def inbox_not_empty(session_id: SessionId) -> InboxNotEmpty:
 
 
 def already_decided(session_id: SessionId, command_id: CommandId) -> StoreError:
-    """A command is decided once."""
     return StoreError(
         f"Command '{command_id}' to session '{session_id}' was decided before. Nothing was written: read its outcome.",
         code="already_decided",
@@ -66,7 +63,6 @@ def already_decided(session_id: SessionId, command_id: CommandId) -> StoreError:
 
 
 def no_such_command(session_id: SessionId, command_id: CommandId) -> StoreError:
-    """Only a command in the inbox can be decided."""
     return StoreError(
         f"There is no command '{command_id}' in the inbox of session '{session_id}'. Put it there before deciding it.",
         code="command_not_found",
@@ -76,7 +72,7 @@ def no_such_command(session_id: SessionId, command_id: CommandId) -> StoreError:
 
 
 def not_enlisted(worker: WorkerId) -> StoreError:
-    """A session owned by a worker nobody keeps alive would be taken from it at once."""
+    """Return the error for a session's owner that is not enlisted: the session would be taken over at once."""
     return StoreError(
         f"'{worker}' is not the worker of this store object. Enlist it here before it owns a session.",
         code="not_enlisted",
@@ -85,7 +81,6 @@ def not_enlisted(worker: WorkerId) -> StoreError:
 
 
 def already_enlisted(worker: WorkerId) -> StoreError:
-    """A store object is at most one worker."""
     return StoreError(
         f"This store object is the worker '{worker}' already. Open another one for another worker.",
         code="already_enlisted",
@@ -94,7 +89,7 @@ def already_enlisted(worker: WorkerId) -> StoreError:
 
 
 def worker_exists(worker: WorkerId) -> StoreError:
-    """A worker that came back under its old id would own what was taken from it."""
+    """Return the error for a reused worker id: such a worker would own what it had lost."""
     return StoreError(
         f"A worker '{worker}' lives or lived in this store. Enlist under a fresh id: an id is used once.",
         code="worker_exists",
@@ -103,12 +98,11 @@ def worker_exists(worker: WorkerId) -> StoreError:
 
 
 def closed(store: str) -> Unavailable:
-    """The store object was closed."""
     return Unavailable(f"{store} was closed in this program. Open it again.", code="store_closed")
 
 
 def damaged_head(session_id: SessionId) -> Damaged:
-    """A head that does not match its checksum, or the columns beside it."""
+    """Return the error for a head that does not match its checksum, or the columns beside it."""
     return Damaged(
         f"The head of session '{session_id}' does not match its checksum. Nothing of it is followed; "
         "restore the store from a backup.",
@@ -117,7 +111,6 @@ def damaged_head(session_id: SessionId) -> Damaged:
 
 
 def damaged_command(session_id: SessionId, command_id: CommandId) -> Damaged:
-    """An inbox row that does not match its checksum."""
     return Damaged(
         f"Command '{command_id}' to session '{session_id}' does not match its checksum and is not followed. "
         "Send it again under a new id.",
@@ -127,7 +120,6 @@ def damaged_command(session_id: SessionId, command_id: CommandId) -> Damaged:
 
 
 def damaged_inbox(session_id: SessionId) -> Damaged:
-    """An inbox that does not hold what was put into it."""
     return Damaged(
         f"The inbox of session '{session_id}' is damaged: a command is missing. Nothing of it is followed; "
         "restore the store from a backup.",
@@ -136,7 +128,6 @@ def damaged_inbox(session_id: SessionId) -> Damaged:
 
 
 def damaged_item(shelf: str, key: str) -> Damaged:
-    """What lies on a shelf and does not match its checksum."""
     return Damaged(
         f"'{key}' on the shelf '{shelf}' does not match its checksum and is not followed. "
         "Restore the store from a backup.",
@@ -146,7 +137,6 @@ def damaged_item(shelf: str, key: str) -> Damaged:
 
 
 def shelf_changed(shelf: str, key: str) -> ShelfChanged:
-    """Something else lies there than the writer had read."""
     return ShelfChanged(
         f"'{key}' on the shelf '{shelf}' was changed meanwhile. Nothing was written; read it again.",
         shelf=shelf,

@@ -1,5 +1,4 @@
-"""What the outside can see of a running process: metrics for Prometheus, spans for OpenTelemetry.
+"""Make a running process visible: metrics for Prometheus, spans for OpenTelemetry.
 
-Neither library is needed to run agents: ``metrics`` needs what the extra ``server`` brings, ``spans`` the extra
-``otel``.
+Neither library is needed to run agents: ``metrics`` needs the extra ``server``, ``spans`` the extra ``otel``.
 """

@@ -1,7 +1,7 @@
-"""Metrics for Prometheus: what happens in this process as it happens, and how the store stands, looked at now and then.
+"""Metrics for Prometheus: events in this process as they happen, and the state of the store, read from time to time.
 
-Every name, with its words, is in this file. Labels have few values: no session, no person, no tenant is ever one, and
-agents beyond the first hundred are counted together.
+Every name, with its description, is in this file. Labels have few values: no session, no person, no tenant is ever one,
+and agents beyond the first hundred are counted together.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,12 +49,12 @@ _FIRST_SIGN: Final = (
     *(ev.StepBegun, ev.StepFinished, ev.StepFailed, ev.AskOpened, ev.CheckpointTaken, ev.ReportMade, ev.PlanChanged),
     *(ev.SessionCompleted, ev.SessionFailed, ev.SessionCancelled, ev.SessionPaused, ev.SessionWaiting),
 )
-"""What shows that a session which was taken over goes on."""
+"""The events that show that a session continues in its new process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What became of a class's sessions, by the names in ``RATIOS`` and ``SPREADS``; None where nothing counts yet."""
+    """The rates of a class, by the names in ``RATIOS`` and ``SPREADS``; None without any data."""
 
     sessions: int = 0
     interruption_by: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -75,7 +75,7 @@ class FleetRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
-    """How a store stood when it was last looked at. ``sessions`` by status and class: those that have not ended."""
+    """The last known state of a store. ``sessions`` by status and class: those that have not ended."""
 
     at: float = 0.0
     sessions: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
@@ -97,13 +97,13 @@ class _Stop:
 
 @dataclass(slots=True)
 class _Seen:
-    """What is remembered of a session between two of its events."""
+    """The state of a session between two of its events."""
 
     calls: dict[StepId, tuple[str, str, float]] = field(default_factory=dict[StepId, tuple[str, str, float]])
     """Kind, effect and start of each call that runs."""
     stop: _Stop | None = None
     taken: float | None = None
-    """When taking it over began, until it goes on."""
+    """When its takeover began, until it continues."""
 
 
 class Metrics:
@@ -128,7 +128,7 @@ class Metrics:
         )
         self._stopped = Histogram(
             "midcourse_stop_seconds",
-            "From the wish for a stop until nothing of the session ran, calls that were let finish included.",
+            "From the request for a stop until nothing of the session ran, with the calls that were allowed to finish.",
             ["verb", "by"],
             buckets=_QUICK,
             registry=of,
@@ -151,7 +151,7 @@ class Metrics:
         )
         self._delivered = Histogram(
             "midcourse_segment_delivery_seconds",
-            "From a piece of streamed text being journaled until it was handed to somebody who watches.",
+            "From a piece of streamed text being journaled until it reached a watcher.",
             buckets=_QUICK,
             registry=of,
         )
@@ -211,14 +211,14 @@ class Metrics:
         self._took_by: dict[str, Histogram] = {kind: self._took.labels(kind) for kind in get_args(StepKind)}
 
     def text(self, accept: str) -> tuple[bytes, str]:
-        """Everything as it is now, in the format that ``accept`` asks for, and the name of that format."""
+        """Return all metrics in the format that ``accept`` asks for, and the name of that format."""
         encode, kind = choose_encoder(accept)
         return encode(self.registry), kind
 
     # ---- what is heard
 
     def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
-        """An event was added to a journal."""
+        """Count an event that was added to a journal."""
         del epoch
         seen = self._seen.get(session.id)
         if seen is None:
@@ -271,21 +271,21 @@ class Metrics:
             seen.stop = self._still_to_stop(seen.stop, session, seen, record.at)
 
     def stopping(self, session: Session, verb: StopVerb, by: Stopper, wished_at: float, at: float) -> None:
-        """A stop was decided at ``at``: it is over at once, or when the last call has ended."""
+        """Note that a stop was decided at ``at``: it is over at once, or when the last call has ended."""
         seen = self._seen.setdefault(session.id, _Seen())
         seen.stop = self._still_to_stop(_Stop(verb, by, wished_at), session, seen, at)
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
-        """It is decided, durably."""
+        """Note that a stop's decision is durable."""
         self._answered.labels(verb, by).observe(seconds)
 
     def taking(self, session: Session, seconds: float) -> None:
-        """A session that was at work is taken over."""
+        """Note that a session that was working is acquired by this process."""
         self._taken.inc()
         self._seen.setdefault(session.id, _Seen()).taken = self._clock.monotonic() - seconds
 
     def left(self, session_id: SessionId) -> None:
-        """Nothing of the session is here any more."""
+        """Forget a session that has left this process."""
         self._seen.pop(session_id, None)
 
     def committed(self, seconds: float) -> None:
@@ -293,18 +293,17 @@ class Metrics:
         self._committed.observe(seconds)
 
     def saved(self, kind: CheckpointKind, seconds: float, size: int) -> None:
-        """A checkpoint was made."""
         self._saved.labels(kind).observe(seconds)
         self._sizes.labels(kind).observe(size)
 
     def delivered(self, seconds: float) -> None:
-        """A piece of streamed text has arrived."""
+        """Count a piece of streamed text."""
         self._delivered.observe(seconds)
 
     # ---- counting
 
     def _still_to_stop(self, stop: _Stop, session: Session, seen: _Seen, at: float) -> _Stop | None:
-        """The same stop while something runs. One that was lifted before that stopped nothing, and is not measured."""
+        """Return the same stop while something runs. One that was lifted before then stopped nothing."""
         if session.status in (Status.PAUSING, Status.CANCELLING) or (session.status is Status.HALTED and seen.calls):
             return stop
         if session.status not in (Status.QUEUED, Status.RUNNING, Status.WAITING):
@@ -313,7 +312,7 @@ class Metrics:
 
     def _ends(self, seen: _Seen, step: StepId, outcome: Outcome, at: float) -> None:
         call = seen.calls.pop(step, None)
-        if call is None:  # it ended before: what is told of it now is no second end
+        if call is None:  # it ended before: a later report is no second end
             return
         kind, effect, since = call
         self._count(self._calls, kind, effect, outcome)
@@ -363,13 +362,13 @@ RATIOS: Final = {
     "recovery": RECOVERED,
     "intervention_return": ROI,
 }
-"""What is told of each class."""
+"""The ratios of each class."""
 FLEET_RATIOS: Final = {"calls_left_accuracy": CALLS_LEFT, "consistency": CONSISTENT}
 SPREADS: Final = {"run_seconds": DURATION, "tokens_per_second": TOKEN_RATE}
 
 
 class StoreGauges(Collector):
-    """The gauges: how the store stood at the last look, and how this process stands now."""
+    """The gauges: the last known state of the store, and the present state of this process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -382,11 +381,11 @@ class StoreGauges(Collector):
         """Seconds since the thread that hears commands looked; None: it does not live."""
 
     def describe(self) -> Iterator[Metric]:
-        """What there will be, without a look: asked when it is registered."""
+        """Yield the metrics without reading the store: called when it is registered."""
         return self.collect()
 
     def collect(self) -> Iterator[Metric]:
-        """Everything as it is now."""
+        """Yield the present values."""
         now, census = self._clock.now(), self.census
         sessions = GaugeMetricFamily(
             "midcourse_sessions",
@@ -402,7 +401,7 @@ class StoreGauges(Collector):
             _gauge("midcourse_oldest_ask_seconds", "How long the oldest open question has waited.", oldest),
             _gauge(
                 "midcourse_alarms",
-                "Times in the last day that policies and agents stepped in, or told people of something.",
+                "Times in the last day that policies and agents stepped in, or notified people.",
                 census.alarms,
             ),
             _gauge("midcourse_kill_switches", "Kill switches that stand.", census.kill_switches),
@@ -412,14 +411,14 @@ class StoreGauges(Collector):
                 "Deliveries in the outbox that were tried in vain.",
                 census.webhooks_failing,
             ),
-            _gauge("midcourse_census_timestamp_seconds", "When the store was last looked at.", census.at),
+            _gauge("midcourse_census_timestamp_seconds", "When the store was last read.", census.at),
             _gauge("midcourse_rates_timestamp_seconds", "When the rates were last computed.", self.rated_at),
             _gauge("midcourse_sessions_owned", "Sessions that this process has in memory.", self.owned),
             _gauge("midcourse_streams", "Streams that are open.", self.streams),
             _gauge("midcourse_draining", "1 while this process lets its sessions go.", float(self.draining)),
             _gauge(
                 "midcourse_control_age_seconds",
-                "Seconds since the thread that hears commands looked at the inbox; NaN: it does not live.",
+                "Seconds since the thread that receives commands polled the inbox; NaN: it does not live.",
                 float("nan") if self.control_age is None else self.control_age,
             ),
         )

@@ -1,15 +1,15 @@
-"""Sessions as OpenTelemetry spans, in the words of its conventions for generative AI. Needs the extra ``otel``.
+"""Sessions as OpenTelemetry spans, by its conventions for generative AI. Needs the extra ``otel``.
 
-Spans are made of journal events, when an owner adds them, and their ids of what the journal says: the trace of a
-session is derived from its id, so that a session which goes on in another process goes on in the same trace, and a
-replay, which journals nothing, makes no span. What was running when a process was killed becomes a span once the next
-one takes the session: ``midcourse.outcome`` is ``lost``. What the killed process itself had not ended is missing.
+Spans are made of journal events, when an owner adds them, and their ids from the journal: the trace of a session is
+derived from its id, so that a session that continues in another process stays in the same trace, and a replay, which
+journals nothing, makes no span. What was running when a process was killed becomes a span once the next one acquires
+the session: ``midcourse.outcome`` is ``lost``. What the killed process itself had not ended is missing.
 
 - ``invoke_agent {agent}``: one turn of a session, in one process. It has a link to the one before: the turn before, or
   the process before. What stopped, redirected or asked is an event of it.
 - ``chat {step}``, ``execute_tool {step}``: a model's step, a tool's. Tried again, it is another span.
 
-Nothing that people, models or tools said is in them, unless ``content`` is wished.
+They hold no text of people, models or tools, unless ``content`` is set.
 """
 
 import os
@@ -35,7 +35,7 @@ from midcourse.ports.meter import Unmetered
 MOST_EVENTS: Final = 128
 """Events of one span; how many more there were is said in ``midcourse.events_dropped``."""
 LONGEST: Final = 4000
-"""Characters of a text, where texts are wished."""
+"""The length of a text in spans, in characters, if texts are included."""
 _OPERATIONS: Final[dict[StepKind, str]] = {"model": "chat", "tool": "execute_tool", "child": "invoke_agent"}
 _NOTED: Final = (
     *(ev.PauseRequested, ev.SessionPaused, ev.SessionResumed, ev.SessionRedirected, ev.CancelRequested),
@@ -43,7 +43,7 @@ _NOTED: Final = (
     *(ev.AskOpened, ev.AskAnswered, ev.AskClosed, ev.InterventionMade, ev.BudgetRaised, ev.CheckpointTaken),
     *(ev.AgentSilent, ev.LoopBlocked, ev.WorldChanged, ev.SessionFailed),
 )
-"""What is an event of the agent's span."""
+"""The journal events that become events of the agent's span."""
 Attributes = dict[str, str | int | float | bool]
 
 
@@ -68,7 +68,7 @@ class Spans(Unmetered):
     """A meter that tells of sessions as spans. It hands each one to ``processor`` when it has ended."""
 
     def __init__(self, processor: SpanProcessor, *, content: bool = False) -> None:
-        """``content``: also what was said, asked and given, cut at 4,000 characters."""
+        """``content``: include texts, arguments and results, cut at 4,000 characters."""
         self._processor = processor
         self._content = content
         self._legs: dict[SessionId, _Leg] = {}
@@ -77,7 +77,7 @@ class Spans(Unmetered):
 
     @classmethod
     def to(cls, exporter: SpanExporter, *, content: bool = False) -> "Spans":
-        """To an exporter, several at a time, from a thread of its own."""
+        """Return spans for an exporter, several at a time, from a thread of its own."""
         return cls(BatchSpanProcessor(exporter), content=content)
 
     def close(self, seconds: float = 5.0) -> None:
@@ -88,7 +88,7 @@ class Spans(Unmetered):
         self._processor.shutdown()
 
     def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
-        """An event was added to a journal."""
+        """Follow an event that was added to a journal."""
         event = record.event
         leg = self._legs.get(session.id)
         match event:
@@ -142,7 +142,7 @@ class Spans(Unmetered):
                 pass
 
     def left(self, session_id: SessionId) -> None:
-        """Nothing of the session is here any more: the turn ends here, or goes on elsewhere."""
+        """End the spans of a session that has left this process: its turn ended, or continues elsewhere."""
         leg = self._legs.pop(session_id, None)
         if leg is None:
             return
@@ -179,7 +179,7 @@ class Spans(Unmetered):
             attributes["midcourse.parent_session"] = session.parent
         if self._content:
             attributes["midcourse.goal"] = session.goal[:LONGEST]
-        # Nobody has worked on a session that was never begun: there is nothing to go on from.
+        # A session that was never begun has no work to continue.
         links = [] if before is None or session.status is SessionStatus.QUEUED else [Link(_context(trace, before))]
         leg = self._legs[session.id] = _Leg(
             context=_context(trace, _leg_id(session.id, epoch, session.turn)),
@@ -247,7 +247,7 @@ class Spans(Unmetered):
         result: ev.StepFinished | None = None,
     ) -> None:
         known = leg.calls.pop(step, None)
-        if known is None:  # told of later, by a probe or a person: it made its span when it ended
+        if known is None:  # reported later, by a probe or a person: it made its span when it ended
             return
         began, event = known
         attributes = {
@@ -268,7 +268,7 @@ class Spans(Unmetered):
         )
 
     def _lost(self, session: Session, epoch: Epoch, step: StepId, at: float) -> None:
-        """What ran in a process that is gone: it is told of by the next one, as a part of the turn that is gone."""
+        """Report what ran in a lost process, as a part of its turn."""
         call = session.calls.get(step)
         if call is None:
             return
@@ -342,7 +342,7 @@ class Spans(Unmetered):
 
 
 def _resource() -> Resource:
-    """What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say, or else that this is Midcourse."""
+    """Return the resource from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, by default Midcourse."""
     named = "OTEL_SERVICE_NAME" in os.environ or f"{SERVICE_NAME}=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     return Resource.create({} if named else {SERVICE_NAME: "midcourse"})
 
@@ -352,12 +352,12 @@ def _nanoseconds(at: float) -> int:
 
 
 def _number(size: int, *parts: str) -> int:
-    """The same number for the same words; never 0, which means none."""
+    """Return the same number for the same words; never 0, which means none."""
     return int.from_bytes(blake2b("\n".join(parts).encode("utf-8", "replace"), digest_size=size).digest(), "big") or 1
 
 
 def _trace_id(session_id: SessionId) -> int:
-    """One trace for a session and all of its children."""
+    """Return one trace for a session and all of its children."""
     return _number(16, root_of(session_id))
 
 

@@ -81,7 +81,7 @@ class BusConformance:
         bus.close()
 
     def test_a_failing_listener_hears_the_next_note(self, bus: Bus, peer: Bus) -> None:
-        """What ``hear`` raises is logged; the bus goes on."""
+        """An error of ``hear`` is logged; the bus continues."""
         heard = SimpleQueue[Note]()
 
         def hear(note: Note) -> None:
@@ -106,7 +106,7 @@ class BusConformance:
         assert closed.wait(PATIENCE)
 
     def test_sending_never_waits_for_a_listener(self, bus: Bus, peer: Bus) -> None:
-        """A listener that hangs, or one that never listened, does not hold up any sender; notes may be lost."""
+        """A listener that hangs, or one that never listened, does not block any sender; notes may be lost."""
         leave = threading.Event()
 
         def hang(_: Note) -> None:

@@ -1,15 +1,15 @@
-"""A clock for tests: nobody waits, because it jumps to the next deadline when nothing is left to do.
+"""A clock for tests: it jumps to the next deadline when all code is idle, so that no test waits.
 
 Run a test on the clock's own loop, and give the clock to what you test::
 
-    clock = FakeClock()
+clock = FakeClock()
 
     async def test() -> None:
         async with midcourse.open("memory://", clock=clock) as mc:
             ...
             await clock.sleep(3600)  # takes no time
 
-    clock.run(test())
+clock.run(test())
 
 ``asyncio.sleep`` and ``asyncio.timeout`` wait on the same clock, so that agents and tools need no change.
 """
@@ -104,7 +104,7 @@ class FakeClock:
         return _BackgroundTask(self._running(), name)
 
     def random(self) -> float:
-        """A number from 0 up to, and not including, 1."""
+        """Return a number from 0 up to, and not including, 1."""
         return self._random.random()
 
     def fresh_id(self) -> str:
@@ -127,9 +127,9 @@ class _Loop(asyncio.SelectorEventLoop):
         self._clock = clock
 
     def time(self) -> float:
-        """The clock's time, for every timer of this loop."""
+        """Return the clock's time, for every timer of this loop."""
         now = self._clock.monotonic()
-        # A timer is due less than this early. With more, time stands still for whoever looks, and waits for the rest.
+        # A timer is due less than this early. With more, time would stop for a reader, and wait for the rest.
         self._clock_resolution = ulp(now)
         return now
 
@@ -171,7 +171,7 @@ class _BackgroundTask:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the coroutine has started and has not ended."""
+        """True if the coroutine has started and has not ended."""
         return self._task is not None and not self._task.done()
 
     def start(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:

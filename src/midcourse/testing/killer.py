@@ -1,7 +1,8 @@
-"""A store that kills its own process at a chosen call, so that a test can see what the next process makes of it.
+"""A store that kills its own process at a chosen call, so that a test can check the next process.
 
 Every effect of a session passes through the store's port. A scenario is run once to count its calls, and then again for
-each of them, with a real SIGKILL just before the call is made or just after it is done and nobody has been told.
+each of them, with a real SIGKILL just before the call is made or just after it is done, before the caller gets the
+result.
 """
 
 import asyncio
@@ -62,22 +63,22 @@ class Killer(WrappedStore):
         self._lock = threading.Lock()
 
     def append(self, append: Append) -> Awaitable[None]:
-        """As the wrapped store does; the ledger is told which steps it finished and which command it decided."""
+        """Append, and note in the ledger which steps it finished and which command it decided."""
         facts = [f"finished {step}" for step in _finished(append.rows)]
         if append.deciding is not None:
             facts.append(f"decided {append.deciding.id}")
         return self._write("append", lambda: self.inner.append(append), facts)
 
     def put(self, session_id: SessionId, command_id: CommandId, content: bytes, at: float) -> Awaitable[InboxRow]:
-        """As the wrapped store does; the ledger is told."""
+        """Put a command, and note it in the ledger."""
         return self._write("put", lambda: self.inner.put(session_id, command_id, content, at), [f"put {command_id}"])
 
     def shelve(self, shelf: str, items: Mapping[str, bytes | None], **rest: Any) -> Awaitable[None]:
-        """As the wrapped store does. One that writes nothing is a look at what stands, and does not count either."""
+        """Write to a shelf. An empty write only reads, and is not counted."""
         return super().shelve(shelf, items, **rest) if items else self.inner.shelve(shelf, items, **rest)
 
     async def shelved(self, shelf: str, **rest: Any) -> Sequence[tuple[str, bytes]]:
-        """As the wrapped store does. What stands over all sessions is looked at now and then: that does not count."""
+        """Read a shelf. Shelves over all sessions are read from time to time: that is not counted."""
         return await (self.inner.shelved(shelf, **rest) if shelf == STANDING else super().shelved(shelf, **rest))
 
     # ---- counting and killing
@@ -91,7 +92,7 @@ class Killer(WrappedStore):
                 self._note(*facts)
             self._leave(number, call)
 
-        # The first callback of the future: whoever waits for it is woken after this has run.
+        # The first callback of the future: waiting tasks are woken after this has run.
         written.add_done_callback(done)
         return written
 

@@ -1,13 +1,13 @@
-"""A model provider on this machine: a real HTTP server that says what a script says, and sees who stops listening.
+"""A model provider on this machine: a real HTTP server that answers by a script, and notices closed connections.
 
 It speaks OpenAI's Chat Completions and Responses and Anthropic's Messages, streamed or at once, so that real clients
-and real frameworks can be tested against it. It refuses what the real ones refuse, in their words: calls without
-results, results without calls, ids that repeat, messages in an order no model can go on from.
+and real frameworks can be tested against it. It refuses what the real ones refuse, with the same errors: calls without
+results, results without calls, ids that repeat, messages in an order no model can continue.
 
 The server has a thread and a loop of its own. A test that blocks its loop does not stall it then, a client that blocks
-can be tested too, and that a server notices a closed connection is not owed to the loop that closed it.
+can be tested too, and a closed connection is noticed independently of the loop that closed it.
 
-Needs ``starlette`` and ``uvicorn``. What is particular to an API is in ``wires``.
+Needs ``starlette`` and ``uvicorn``. Each API's own part is in ``wires``.
 """
 
 import asyncio
@@ -46,11 +46,11 @@ class Received:
     status: int | None = None
     """None until the answer begins, and for good if there was none."""
     refused: str = ""
-    """What was said to a request that a real provider refuses too, or that the script could not answer."""
+    """The error for a request that a real provider refuses too, or that the script could not answer."""
     pieces: int = 0
-    """How many words, fragments of arguments and bits of garbage were sent or, without a stream, made."""
+    """The number of words, fragments of arguments and bits of garbage sent or, without a stream, made."""
     finished: bool = False
-    """Whether the script was said to its end, be that an error or a cut."""
+    """True if the script was played to its end, be that an error or a cut."""
     closed_by_client_after: int | None = None
     """After how many pieces the client was found gone. No more were made."""
 
@@ -82,17 +82,17 @@ class Provider:
 
     @property
     def base_url(self) -> str:
-        """Where an OpenAI client finds it."""
+        """The base URL for an OpenAI client."""
         return f"{self.anthropic_url}/v1"
 
     @property
     def anthropic_url(self) -> str:
-        """Where an Anthropic client finds it."""
+        """The base URL for an Anthropic client."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
     def requests(self) -> tuple[Received, ...]:
-        """All requests so far, in the order they came in, as they stand now."""
+        """All requests so far, in the order they came in, in their present state."""
         return tuple(self._received)
 
     def fail_next(self, *failures: Fail) -> None:
@@ -199,7 +199,7 @@ class Provider:
             return pieces, usage(conversation, pieces)
         except Objection:
             raise
-        except Exception as error:  # the script is code of the test; what it raised is told to whoever asked
+        except Exception as error:  # the script is code of the test; its exception goes to the client
             raise Objection(f"the script raised {type(error).__name__}: {error}", status=500) from error
 
     def _note(self, number: int, **changes: Any) -> None:
@@ -207,7 +207,7 @@ class Provider:
             return
         self._received[number] = replace(self._received[number], **changes)
         for loop, changed in list(self._watchers):
-            with suppress(RuntimeError):  # its loop is closed: nobody waits there any more
+            with suppress(RuntimeError):  # its loop is closed: no task waits there any more
                 loop.call_soon_threadsafe(changed.set)
 
 

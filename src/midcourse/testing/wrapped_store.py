@@ -27,12 +27,10 @@ class WrappedStore:
 
     @property
     def durability(self) -> Durability:
-        """What an acknowledged write of the wrapped store survives."""
         return self.inner.durability
 
     @property
     def name(self) -> str:
-        """The name of the wrapped store."""
         return self.inner.name
 
     # ---- writes: they take their place when they are called

@@ -1,7 +1,7 @@
-"""Which hosts a request may reach: names are resolved once, every address is checked, and a checked one is used.
+"""Check the hosts of requests: names are resolved once, every address is checked, and a checked one is used.
 
-A server that fetches what a model asks for stands inside its owner's network. So nothing but public addresses is
-reached unless that is allowed, however the address is spelled and whatever a name resolves to by then.
+A server that fetches what a model asks for is inside its owner's network. So nothing but public addresses is reached
+unless that is allowed, in any spelling of an address, and when a name resolves to another one later.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ _NOT_PUBLIC: Final = tuple(
         "100.64.0.0/10",  # behind a provider's translation; clouds serve machines their secrets there
         "168.63.129.16/32",  # Azure's own services, on every machine
         "192.0.0.0/24",  # protocols; Oracle's cloud serves machines their secrets there
-        *("192.31.196.0/24", "192.52.193.0/24", "192.175.48.0/24"),  # answered by whoever is next
+        *("192.31.196.0/24", "192.52.193.0/24", "192.175.48.0/24"),  # answered by the next handler
         "192.88.99.0/24",  # relays of tunnels
         "198.18.0.0/15",  # measurements
         "2001::/23",  # protocols, and tunnels whose other end is not in the address alone
         *("2001:db8::/32", "3fff::/20"),  # examples
-        "2620:4f:8000::/48",  # answered by whoever is next
+        "2620:4f:8000::/48",  # answered by the next handler
     )
 )
 
 
 def refused(url: str, why: str) -> InvalidInput:
-    """A request that is not made."""
+    """Return the error for a refused request."""
     return InvalidInput(f"The request to {url} is refused: {why}.", code="address_refused", field="url", url=url)
 
 
@@ -50,7 +50,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 async def addresses_of(host: str, port: int, url: str, *, allow_private: bool) -> tuple[str, ...]:
-    """The addresses of a host, to be connected to as they are: a second resolution may give others.
+    """Return the addresses of a host, to connect to as they are: a second resolution may give others.
 
     Raises:
         InvalidInput: one of them is not public.
@@ -74,7 +74,7 @@ async def addresses_of(host: str, port: int, url: str, *, allow_private: bool) -
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is one of the public internet, also when it is wrapped in another."""
+    """Return True if an address is on the public internet, also when it is wrapped in another."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:  # a scope that this Python does not know: certainly not public

@@ -1,4 +1,4 @@
-"""Puts files, links and folders where they belong, in one act: whoever is killed leaves the old or the new, never half.
+"""Put files, links and folders in place atomically: a killed process leaves the old or the new, never half.
 
 All of it is done relative to the open folder of a place (see ``rooted``).
 """
@@ -19,16 +19,16 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 
 def temp_name(chance: str) -> str:
-    """The name of a change's half-written file. ``chance`` is its own: two changes under one key have two names."""
+    """Return the name of a change's half-written file. ``chance`` makes two changes under one key differ."""
     return f".midcourse-{hashlib.sha256(chance.encode('utf-8', 'backslashreplace')).hexdigest()[:16]}.tmp"
 
 
 def put_file(
     folder: int, name: str, content: BinaryIO, like: State, *, temp: str, is_new: bool, check: Callable[[], None]
 ) -> None:
-    """Have a file of that name with that content; mode, owner and time as ``like`` has them, where it has any.
+    """Put a file of that name with that content; mode, owner and time are those of ``like``, if any.
 
-    ``check`` is the last look before the name is taken. If it ``is_new``, nobody else's is ever replaced.
+    ``check`` runs last before the name is used. If it ``is_new``, an existing file is never replaced.
     """
     try:
         stage(folder, content, like, temp=temp)
@@ -69,7 +69,7 @@ def rename_new(old_folder: int, old: str, folder: int, name: str) -> None:
 def stage(folder: int, content: BinaryIO, like: State, *, temp: str) -> None:
     """Write it beside its place, whole and on the disk, so that a rename is all that is left to do."""
     remove(folder, temp)
-    # A file that nobody had yet gets the mode that the system gives new files here.
+    # A new file gets the mode that the system gives new files here.
     opened = os.open(temp, _NEW, 0o666 if like.mode is None else 0o600, dir_fd=folder)
     with os.fdopen(opened, "wb") as file:
         hashing = hashlib.sha256()
@@ -116,7 +116,7 @@ def remove(folder: int, name: str) -> None:
 
 @contextmanager
 def made_folder(place: PathPlace) -> Generator[int]:
-    """The folder of a place, open; the missing ones on the way are made."""
+    """Make the folder of a place, with the missing ones on the way, and yield it open."""
     opened = [os.dup(place.folder)]
     try:
         for name in place.missing:
@@ -143,7 +143,7 @@ def _dress(opened: int, like: State) -> None:
 
 
 def _safe_mode(mode: int, owner: tuple[int, int] | None, found: os.stat_result) -> int:
-    """What is left of a mode for a file that may be another user's now: setuid would make it a way to be that user."""
+    """Return the part of a mode that is safe for a file that may be another user's now: without setuid."""
     if owner is None or owner[0] != found.st_uid:
         return mode & 0o777
     return mode if owner[1] == found.st_gid else mode & ~stat.S_ISGID

@@ -1,4 +1,4 @@
-"""What was there before a call of the file tools changed it: contents by their hash, and a record by the call's key.
+"""Back up what a call of the file tools changes: contents by their hash, and a record by the call's key.
 
 A record is on the disk before anything is changed, and is gone once the call is undone. So no record means that the
 call changed nothing. A record that was pruned leaves a mark, because "changed nothing" would then be a lie.
@@ -58,18 +58,18 @@ class CallRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     temp: str = ""
     """The name of half-written files, this change's alone."""
     temps: tuple[tuple[str, ...], ...] = ()
-    """Where there may be some, of the call or of its undo."""
+    """Where half-written files may be, of the call or of its undo."""
     undoing: bool = False
     """An undo has begun: places may stand between what was and what was left."""
 
     def contents(self) -> Iterator[str]:
-        """The hashes of what the undo may need."""
+        """Yield the hashes of the contents that the undo may need."""
         states = [piece.before for piece in self.pieces] + ([self.moved.over] if self.moved else [])
         return (state.content for state in states if state.content)
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """What ``prune_backups`` removed."""
+    """The result of ``prune_backups``."""
 
     records: int
     contents: int
@@ -77,7 +77,7 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 def default_backups(environment: Mapping[str, str] | None = None) -> str:
-    """Where backups lie unless told otherwise: with this user's other state."""
+    """Return the default place of backups: with this user's other state."""
     known = os.environ if environment is None else environment
     state = known.get("XDG_STATE_HOME", "")
     # The specification has it that a relative one is to be ignored.
@@ -96,23 +96,25 @@ class Backups:
     # ---- before a change
 
     def open(self) -> None:
-        """Make the folder. Nobody else may read it: it holds what was in other files."""
+        """Make the folder. No other user may read it: it holds the content of other files."""
         with explained_os_errors(str(self.path)):
             for folder in self._folders:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_private()
 
     def keep(self, place: PathPlace, *, spent: int = 0) -> State:
-        """What stands at ``place``, its content kept here. ``spent``: bytes the call has kept before.
+        """Return the state of ``place``, with its content kept here. ``spent``: bytes the call has kept before.
 
         Raises:
-            MidcourseError: it would be more than the limit, or somebody writes to it.
+            MidcourseError: it would be more than the limit, or another process writes to it.
         """
         seen, state = place.stat, outline_at(place)
         if state.kind != "file":
             return state
         if spent + state.size > self.limit:
-            advice = "A larger one could not be taken back: give files_in a larger backup_limit, or do it by hand."
+            advice = (
+                "The change of a larger one could not be undone: give files_in a larger backup_limit, or do it by hand."
+            )
             raise too_large(f"The backup of '{place.given}'", spent + state.size, self.limit, advice)
         with opened_file(place) as opened, self._locked(fcntl.LOCK_SH):
             digest, size = self._keep(opened, state.size)
@@ -139,10 +141,10 @@ class Backups:
     # ---- for an undo
 
     def records(self, root: str, key: str) -> list[tuple[Path, CallRecord]]:
-        """The records of a call, newest first. Usually one: a step's own function may call several tools.
+        """Return the records of a call, newest first. Usually one: a step's own function may call several tools.
 
         Raises:
-            MidcourseError: there was one, and it was pruned or damaged; or this machine never kept any.
+            MidcourseError: there was one, and it was pruned or damaged; or this machine has no backups.
         """
         if not self.path.is_dir():
             raise cannot_undo(
@@ -158,14 +160,14 @@ class Backups:
         return [(path, _read(path)) for path in sorted(folder.glob("*.json"), reverse=True)]
 
     def mark(self, path: Path, record: CallRecord) -> CallRecord:
-        """Note that the undo has begun, for whoever must go on with it."""
+        """Note that the undo has begun, for a later process that must complete it."""
         marked = msgspec.structs.replace(record, undoing=True)
         with explained_os_errors(str(self.path)):
             _write_durably(path, _encoded(marked))
         return marked
 
     def forget(self, path: Path) -> None:
-        """The call is undone: a second undo finds nothing to do."""
+        """Forget the record of an undone call: a second undo finds nothing to do."""
         path.unlink(missing_ok=True)
         _sync(path.parent)
         with suppress(OSError):
@@ -173,7 +175,7 @@ class Backups:
 
     @contextmanager
     def content(self, digest: str) -> Generator[BinaryIO]:
-        """The open file that holds a content, checked, at its beginning.
+        """Yield the open file that holds a content, checked, at its beginning.
 
         Raises:
             MidcourseError: it is missing or was changed.
@@ -255,7 +257,7 @@ class Backups:
         return self.path, self.path / "contents", self.path / "records"
 
     def _check_private(self) -> None:
-        """What others may write here an undo would believe, and what they may read was in other files."""
+        """Refuse a folder that others may write, which an undo would believe, or may read."""
         for folder in self._folders:
             try:
                 found = folder.lstat()
@@ -263,8 +265,8 @@ class Backups:
                 continue
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
                 raise MidcourseError(
-                    f"The backups at {folder} are refused: it must be a folder of this user that nobody else may "
-                    f"use. Run 'chmod 700 {folder}' if it is yours, or give files_in another backups folder.",
+                    f"The backups at {folder} are refused: it must be a folder of this user that no other user may "
+                    f"access. Run 'chmod 700 {folder}' if it is yours, or give files_in another backups folder.",
                     code="backups_not_private",
                     path=str(folder),
                 )

@@ -1,11 +1,11 @@
-"""What the ready tools know of the call they run in: its key, and whether it should end."""
+"""The call that a ready tool runs in: its key, and if it should end."""
 
 from midcourse.clock import SystemClock
 from midcourse.runtime.calls import current_call, in_a_step
 
 
 def key_of_this_call() -> str:
-    """The key of the step that this code runs in; a fresh one outside any step."""
+    """Return the key of the step that this code runs in; a fresh one outside any step."""
     return (current_call().key if in_a_step() else "") or SystemClock().fresh_id()
 
 

@@ -39,7 +39,7 @@ _LOOKING: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3
 _NEVER: Final = frozenset(
     {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT}
 )
-# SQLite looks at the clock between operations only, so each must be short: few between two looks, and small values.
+# SQLite looks at the clock between operations only, so each must be short: few between two checks, and small values.
 _OPERATIONS_PER_LOOK: Final = 100
 _LARGEST_VALUE: Final = 1_000_000
 _LIMITS: Final = (
@@ -53,7 +53,7 @@ _LARGEST_PRODUCT: Final = 100_000_000
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a query found. Binary values are given in hexadecimal digits."""
+    """The result of a query. Binary values are given in hexadecimal digits."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -62,7 +62,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Executed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a statement did."""
+    """The result of a statement."""
 
     changed: int
     """Rows inserted, updated or deleted."""
@@ -98,11 +98,10 @@ class Database:
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
-        """Both of them."""
         return (self.query, self.execute)
 
     def probe(self, arguments: Mapping[str, Any], key: str) -> Happened | bool:
-        """Whether a statement was executed under ``key``, and what it returned."""
+        """Return if a statement was executed under ``key``, and what it returned."""
         del arguments  # the key says all
         with self._opened("ro") as connection:
             if not connection.execute("select 1 from sqlite_master where name = ?", (_OURS,)).fetchone():
@@ -111,7 +110,7 @@ class Database:
         return False if found is None else Happened(found)
 
     def first(self, sql: str, parameters: Mapping[str, Cell]) -> tuple[Cell, ...] | None:
-        """The first row that a query finds, for whoever observes it."""
+        """Return the first row that a query finds, for an observer."""
         found = self._query(sql, dict(parameters)).rows
         return found[0] if found else None
 
@@ -261,10 +260,10 @@ def _bounded(name: str, count: int, aside: sqlite3.Connection, look: Callable[[]
 
 
 def _may_look(action: int, first: str | None, second: str | None, where: str | None, by: str | None) -> int:
-    """A query: reading, functions that load no code, and pragmas that only tell."""
+    """Authorize a query: reading, functions that load no code, and pragmas that only read."""
     del where, by
     # SQLite takes its own tables that are functions (json_each, pragma_table_info) in as if it wrote to its schema.
-    # Nobody else can: the schema is not writable, and the file is open for reading only.
+    # No other code can: the schema is not writable, and the file is open for reading only.
     takes_in = action == sqlite3.SQLITE_UPDATE and first in {"sqlite_master", "sqlite_schema"}
     if action in _LOOKING or takes_in or _is_harmless(action, first, second):
         return sqlite3.SQLITE_OK
@@ -272,7 +271,7 @@ def _may_look(action: int, first: str | None, second: str | None, where: str | N
 
 
 def _may_change(action: int, first: str | None, second: str | None, where: str | None, by: str | None) -> int:
-    """A statement: everything within this file, but not what holds our own promise together."""
+    """Authorize a statement: everything within this file, except the tables of these tools."""
     del where, by
     if action in _NEVER or (action != sqlite3.SQLITE_READ and _OURS in {first, second}):
         return sqlite3.SQLITE_DENY

@@ -95,7 +95,7 @@ def declare_tools(path: str | Path) -> tuple[str, ...]:
 
 
 def from_mcp(annotations: Mapping[str, object]) -> dict[str, Any]:
-    """The annotations of an MCP tool as a declaration. They are a server's hints: a declarations file counts more."""
+    """Return an MCP tool's annotations as a declaration. They are only hints: a declarations file counts more."""
     if annotations.get("readOnlyHint") is True:
         return {"effect": "read"}
     return {"effect": "idempotent" if annotations.get("idempotentHint") is True else "write"}
@@ -258,9 +258,9 @@ def _made_observer(page: _Page, origin: str, kind: str, value: str, options: dic
 
 
 def _meant(word: object, known: Iterable[str]) -> str:
-    """The end of a sentence, with what was probably meant."""
+    """Return the end of a sentence, with what was probably meant."""
     return f".{did_you_mean(str(word), known)}"
 
 
 def _stand_in() -> None:
-    """In place of a function that is not imported yet, while its declaration is checked."""
+    """Stand in for a function that is not imported yet, while its declaration is checked."""

@@ -1,7 +1,7 @@
 """A change to files that can be taken back: recorded before it is made, undone from the record alone.
 
-The undo looks first. Each place must be as the call left it or as it was before; if somebody else has changed one of
-them since, it raises and touches nothing. It may be killed and run again, in any process.
+The undo checks first. Each place must be as the call left it or as it was before; if one of them was changed since, it
+raises and touches nothing. It may be killed and run again, in any process.
 """
 
 import os
@@ -36,10 +36,7 @@ class Changes:
         pieces: Sequence[ChangedPlace] = (),
         moved: Rename | None = None,
     ) -> Generator[str]:
-        """Make the change in here. It is on record before; if it fails, what it did so far is taken back.
-
-        It is given the name that its half-written file must have.
-        """
+        """Record the change made in this block, before it is made. If the block fails, the change is undone."""
         temp = temp_name(SystemClock().fresh_id())
         changed = [piece.path for piece in pieces] + ([moved.destination] if moved else [])
         record = CallRecord(
@@ -56,22 +53,22 @@ class Changes:
         try:
             yield temp
         except BaseException:
-            with suppress(Exception):  # what cannot be taken back now stays on record
+            with suppress(Exception):  # what cannot be undone now stays on record
                 self._restore(path, record)
             raise
 
     def undo(self, key: str) -> None:
-        """Take back all that was changed under ``key``; nothing, if nothing was.
+        """Take back all that was changed under ``key``, if anything.
 
         Raises:
-            MidcourseError: somebody else has changed it since, or the backup is gone. Nothing was touched.
+            MidcourseError: it was changed since, or the backup is gone. Nothing was touched.
         """
         for path, record in self._backups.records(self._root.path, key):
             self._restore(path, record)
 
     def _restore(self, path: Path, record: CallRecord) -> None:
         temp = record.temp or temp_name(record.key)
-        for left in record.temps:  # nobody's but this call's, so it may go before the rest is looked at
+        for left in record.temps:  # only this call's, so it may go before the rest is checked
             with self._root.exactly(left) as place:
                 if not place.missing:
                     remove(place.folder, place.name)
@@ -85,7 +82,7 @@ class Changes:
                     pass
         # Up to here nothing was touched.
         if (renames_back and puts_back) or any(piece.before.kind == "folder" for piece, _ in due):
-            record = self._backups.mark(path, record)  # not one act, so whoever goes on must know
+            record = self._backups.mark(path, record)  # not one act, so the process that continues must know
         if record.moved is not None:
             with self._root.exactly(record.moved.source) as source, self._root.exactly(record.moved.destination) as now:
                 if renames_back:
@@ -102,13 +99,14 @@ class Changes:
         self._backups.forget(path)
 
     def _look(self, piece: ChangedPlace) -> tuple[bool, os.stat_result | None]:
-        """Whether a place must be put back, and what stands there, to be looked at again right before that.
+        """Return if a place must be put back, and its state, to be checked again right before that.
 
-        It is an error if it is neither as it was nor as the call left it.
+        Raises:
+            MidcourseError: it is neither as it was nor as the call left it.
         """
         with self._root.exactly(piece.path) as place:
             seen = place.stat
-            # A folder that the call made, and anything in it, is looked at when it is removed: only if it is empty.
+            # A folder that the call made, and anything in it, is checked when it is removed: only if it is empty.
             now = state_at(place)
             if now.is_same(piece.before):
                 return False, seen
@@ -117,7 +115,7 @@ class Changes:
             return True, seen
 
     def _owes_move(self, record: CallRecord) -> tuple[bool, bool, os.stat_result | None]:
-        """Whether a rename must be taken back, whether what it replaced must be put back, and what stands there."""
+        """Return if a rename must be taken back, if the replaced file must be put back, and the state there."""
         moved = record.moved
         if moved is None:
             return False, False, None
@@ -187,13 +185,13 @@ def _is_one(one: os.stat_result | None, other: os.stat_result | None) -> bool:
 
 def _take_away(place: PathPlace) -> None:
     if outline_at(place).kind == "folder":
-        with suppress(OSError):  # not empty: somebody else uses it by now
+        with suppress(OSError):  # not empty: it is used by now
             os.rmdir(place.name, dir_fd=place.folder)
     else:
         remove(place.folder, place.name)
 
 
 def folders_made(place: PathPlace) -> list[ChangedPlace]:
-    """What must be made on the way to a place, outermost first."""
+    """Return the folders to make on the way to a place, outermost first."""
     first = len(place.real) - 1 - len(place.missing)
     return [ChangedPlace(place.real[: first + index + 1], ABSENT, FOLDER) for index in range(len(place.missing))]

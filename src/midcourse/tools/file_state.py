@@ -1,4 +1,4 @@
-"""What stands at a place: a file with its content's hash, a link, a folder, nothing. Two looks can be compared."""
+"""The state of a place, comparable: a file with its content's hash, a link, a folder, nothing."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ Kind = Literal["absent", "file", "link", "folder"]
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that an undo needs to make it so again, but for a file's content, which a backup holds by its hash."""
+    """All that an undo needs to restore a place, except a file's content, which a backup holds by its hash."""
 
     kind: Kind
     mode: int | None = None
@@ -29,7 +29,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: tuple[int, int] | None = None
 
     def is_same(self, other: "State") -> bool:
-        """Whether nobody has changed anything that matters: times, owners and what goes with owners do not."""
+        """Return True if nothing that matters has changed: times and owners do not."""
         if self.kind != other.kind:
             return False
         if self.kind == "file":
@@ -40,7 +40,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.target == other.target
 
     def in_words(self) -> str:
-        """For a sentence that says what was found."""
+        """Describe the state for an error."""
         if self.kind == "file":
             return f"a file of {self.size:,} bytes, sha256 {self.content[:12]}…"
         return {"absent": "nothing is there", "link": f"a link to {self.target}"}.get(self.kind, "a folder")
@@ -51,12 +51,11 @@ FOLDER: Final = State("folder")
 
 
 def sha256(content: bytes) -> str:
-    """The name of a content."""
     return hashlib.sha256(content).hexdigest()
 
 
 def state_at(place: PathPlace, poll: Callable[[], None] | None = None) -> State:
-    """What stands at ``place``, its content read and hashed; ``poll`` is called now and then, and may end it."""
+    """Return the state of ``place``, its content read and hashed; ``poll`` is called now and then, and may end it."""
     state = outline_at(place)
     if state.kind != "file":
         return state
@@ -66,10 +65,10 @@ def state_at(place: PathPlace, poll: Callable[[], None] | None = None) -> State:
 
 
 def outline_at(place: PathPlace) -> State:
-    """What stands at ``place``, without a look at its content.
+    """Return the state of ``place`` without its content.
 
     Raises:
-        MidcourseError: a device, a pipe or a socket, which these tools leave alone.
+        MidcourseError: a device, a pipe or a socket, which these tools do not touch.
     """
     found = place.stat
     if found is None:
@@ -96,7 +95,6 @@ def outline_at(place: PathPlace) -> State:
 
 
 def hash_of(opened: int, poll: Callable[[], None] | None = None) -> str:
-    """The hash of all that an open file holds."""
     hashing = hashlib.sha256()
     with os.fdopen(os.dup(opened), "rb") as file:
         while piece := file.read(_CHUNK):
@@ -107,10 +105,10 @@ def hash_of(opened: int, poll: Callable[[], None] | None = None) -> str:
 
 
 def check_unchanged(place: PathPlace, seen: os.stat_result | None) -> None:
-    """A last look before something is replaced: is it what was backed up?
+    """Check, right before something is replaced, that it is what was backed up.
 
     Raises:
-        MidcourseError: somebody else has just written to it.
+        MidcourseError: another process has just written to it.
     """
     now = place.stat
     if _marks(now) != _marks(seen):
@@ -118,7 +116,7 @@ def check_unchanged(place: PathPlace, seen: os.stat_result | None) -> None:
 
 
 def is_unchanged(place: PathPlace, seen: os.stat_result | None) -> bool:
-    """A last look of an undo. A folder is the same one whatever is put into it or taken out."""
+    """Check right before an undo. A folder is the same one whatever is put into it or removed."""
     now = place.stat
     if now is not None and seen is not None and stat.S_ISDIR(now.st_mode) and stat.S_ISDIR(seen.st_mode):
         return os.path.samestat(now, seen)

@@ -45,7 +45,7 @@ _DEEPEST: Final = 100
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What a change left behind."""
+    """The result of a change."""
 
     path: str
     size: int
@@ -53,7 +53,7 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """What was deleted."""
+    """The result of a deletion."""
 
     path: str
     entries: int
@@ -106,16 +106,10 @@ class Files:
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
-        """All of them."""
         return (self.read, self.list, self.write, self.edit, self.move, self.delete)
 
     def undo(self, arguments: Mapping[str, Any], result: object, key: str) -> None:
-        """Take back what was done under ``key``. The undo of each tool here, and of any that is built from them.
-
-        Raises:
-            MidcourseError: somebody else has changed the files since (``changed_since``), or the backup is gone
-                (``cannot_undo``). Nothing was touched.
-        """
+        """Take back what was done under ``key``. This is the undo of each tool here, and of tools built from them."""
         del arguments, result  # the key says all
         self._changes.undo(key)
 
@@ -261,7 +255,7 @@ class Files:
         return what, over
 
     def _tree(self, place: PathPlace) -> Iterator[ChangedPlace]:
-        """What stands at a place and in it, contents kept, innermost first."""
+        """Yield the states of a place and all in it, contents kept, innermost first."""
         found = place.stat
         device = None if found is None else found.st_dev
         count = spent = 0
@@ -329,7 +323,7 @@ def _not_once(path: str, text: str, old: str) -> MidcourseError:
         )
     first, second = (text.count("\n", 0, at) + 1 for at in _first_two(text, old))
     return MidcourseError(
-        f"'{path}' holds that text more than once (lines {first} and {second}). Give more of what stands around it.",
+        f"'{path}' holds that text more than once (lines {first} and {second}). Give more of the text around it.",
         code="text_not_unique",
         path=path,
     )
@@ -349,7 +343,7 @@ def _names_in(place: PathPlace) -> list[str]:
 
 
 def _are_two_names(one: os.stat_result | None, other: os.stat_result | None) -> bool:
-    """Whether two places are names of one file; not one name spelled in two ways, where a system allows that."""
+    """Return True if two places are names of one file, but not one name in two spellings, if the system has those."""
     return one is not None and other is not None and os.path.samestat(one, other) and one.st_nlink > 1
 
 

@@ -1,4 +1,4 @@
-"""What is in a folder: names, kinds and sizes, links not followed."""
+"""List a folder: names, kinds and sizes, links not followed."""
 
 import os
 import stat
@@ -26,7 +26,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is in a folder, sorted by name."""
+    """The entries of a folder, sorted by name."""
 
     entries: tuple[Entry, ...]
     is_cut: bool = False
@@ -34,7 +34,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def listing_of(place: PathPlace, *, recursive: bool) -> Listing:
-    """What is in the folder at ``place``; with ``recursive``, also in those inside."""
+    """List the folder at ``place``; with ``recursive``, also those inside."""
     outline = outline_at(place)
     if outline.kind == "absent":
         raise not_found(place.given)
@@ -46,7 +46,7 @@ def listing_of(place: PathPlace, *, recursive: bool) -> Listing:
 
 
 def _entries(place: PathPlace, prefix: str, *, recursive: bool) -> Iterator[Entry]:
-    """What is in a folder, folders before what is in them. Only so many are open at once as are nested."""
+    """Yield the entries of a folder, each folder before its own. Only nested folders are open at the same time."""
     opened = os.open(place.name, FOLDER, dir_fd=place.folder)
     try:
         for name in sorted(os.listdir(opened)):

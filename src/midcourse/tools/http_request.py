@@ -39,11 +39,11 @@ _CHARSETS: Final = re.compile(
 
 
 class WebResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server answered, whatever its status."""
+    """The answer of a server, with any status."""
 
     status: int
     url: str
-    """Where the answer came from, after redirects."""
+    """The URL of the answer, after redirects."""
     headers: dict[str, str]
     body: str
     encoding: Literal["text", "base64"] = "text"
@@ -51,14 +51,14 @@ class WebResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
-    """What a request may do."""
+    """The limits of a request."""
 
     allow_hosts: tuple[str, ...] | None
     allow_private: bool
     limit: int
     timeout: float
     cuts: bool = False
-    """Whether an answer beyond the limit is cut there, and where it breaks off or comes drop by drop. Else: refused."""
+    """True to cut an answer at the limit, and where it breaks off or becomes too slow. Else it is refused."""
 
 
 def library() -> ModuleType:
@@ -126,7 +126,7 @@ async def check_address(url: str, *, allow_private: bool) -> None:
 async def _once(
     method: Method, url: str, headers: Mapping[str, str], body: bytes, limits: RequestLimits
 ) -> "tuple[WebResponse, str | None]":
-    """One exchange, and where it redirects to if that is to be followed."""
+    """Make one exchange; return the answer, and the redirect to follow, if any."""
     import httpx2
 
     target = _parsed(url)
@@ -205,7 +205,7 @@ async def _fill(content: bytearray, incoming: "httpx2.Response", url: str, limit
 
 
 def _unpacking(encoding: str, url: str) -> "Callable[[bytes, int], bytes]":
-    """How to unpack what a server packed, though it was asked not to; never to more than is given as the most."""
+    """Return the decoder for a compressed answer, though none was asked for; its output is limited."""
     match encoding.strip().lower():
         case "" | "identity":
             return lambda piece, _: piece
@@ -274,5 +274,5 @@ def _certificates() -> ssl.SSLContext:
 
 
 def hosts(allowed: Sequence[str] | None) -> tuple[str, ...] | None:
-    """A list of hosts in one spelling."""
+    """Normalise a list of hosts."""
     return None if allowed is None else tuple(sorted(set(allowed)))

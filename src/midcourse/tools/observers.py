@@ -1,6 +1,6 @@
-"""What a tool looked at, in the forms that most tools need: a file, a page, a row, or anything a function can tell.
+"""Observers for what most tools read: a file, a page, a row, or anything a function can describe.
 
-Each says by the name of a parameter which one it is: ``@tool(effect="read", observes=file("path"))``.
+Each names the parameter that identifies it: ``@tool(effect="read", observes=file("path"))``.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _NAMED: Final = re.compile(r":([A-Za-z_]\w*)")
 
 
 def file(parameter: str, *, root: str | os.PathLike[str] | None = None) -> Observer:
-    """The content of the file that ``parameter`` names, by its hash. With ``root``, of one that is below it.
+    """Observe the content of the file that ``parameter`` names, by its hash. With ``root``, of one that is below it.
 
     A file above 100 MB is not read: its version is its size, its time of change and its inode.
     """
@@ -37,7 +37,7 @@ def file(parameter: str, *, root: str | os.PathLike[str] | None = None) -> Obser
 def http(
     parameter: str, *, allow_hosts: Sequence[str] | None = None, allow_private: bool = False, timeout: float = 10.0
 ) -> Observer:
-    """What is at the URL that ``parameter`` names, by its ETag or else its Last-Modified; asked by HEAD."""
+    """Observe the URL that ``parameter`` names, by its ETag or else its Last-Modified; asked by HEAD."""
     limits = RequestLimits(
         allow_hosts=hosts(allow_hosts), allow_private=allow_private, limit=1_000_000, timeout=timeout
     )
@@ -45,7 +45,7 @@ def http(
 
 
 def row(database: Database | str | os.PathLike[str], sql: str) -> Observer:
-    """A row of a SQLite file, by what ``sql`` selects of it: ``select version from orders where id = :id``."""
+    """Observe a row of a SQLite file, by what ``sql`` selects of it: ``select version from orders where id = :id``."""
     return _Row(database if isinstance(database, Database) else database_at(database), sql)
 
 

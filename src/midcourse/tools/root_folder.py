@@ -1,8 +1,8 @@
-"""Paths below a root that they cannot leave, whatever is put in their way, even between a check and its use.
+"""Paths below a root that they cannot leave, even if something changes between a check and its use.
 
 A path is never given to the operating system as a whole. It is walked name by name from a descriptor of the root; no
 name is followed by the system if it is a link; links are read and walked by the same rules. What is done at the end is
-done relative to the descriptor that the walk ended with, so there is no second look at the path.
+done relative to the descriptor that the walk ended with, so the path is not walked a second time.
 """
 
 import errno
@@ -31,21 +31,21 @@ _MOST_BYTES: Final = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathPlace:
-    """Where a path ends: a name in an open folder, and the folders on the way that do not exist yet."""
+    """The end of a path: a name in an open folder, and the folders on the way that do not exist yet."""
 
     given: str
-    """As the caller named it, for sentences."""
+    """The path as the caller wrote it, for error sentences."""
     folder: int
     """A descriptor of the last folder that exists."""
     missing: tuple[str, ...] = ()
     name: str
-    """What the path ends with; ``.`` is the root itself."""
+    """The last name of the path; ``.`` is the root itself."""
     real: tuple[str, ...]
     """The path from the root with no link in it."""
 
     @property
     def stat(self) -> os.stat_result | None:
-        """What stands there, links not followed; None if nothing does."""
+        """The stat of the place, links not followed; None if nothing is there."""
         if self.missing:
             return None
         try:
@@ -62,7 +62,7 @@ class Root:
 
     @contextmanager
     def at(self, path: str, *, follow: bool = True) -> Generator[PathPlace]:
-        """Walk to ``path``. ``follow``: if it ends in a link, go on to where that leads; else end at the link itself.
+        """Walk to ``path``. ``follow``: if it ends in a link, walk on to its target; else end at the link itself.
 
         Raises:
             InvalidInput: it is absolute, too long, has a ``..``, or a link leads out of the root. Nothing was changed.
@@ -149,7 +149,7 @@ class _Walk:
         return PathPlace(given=given, folder=self._open[-1], missing=missing, name=name, real=real)
 
     def _link(self, name: str) -> str | None:
-        """Where a link of that name leads; None if it is none."""
+        """Return the target of a link; None if it is no link."""
         try:
             return os.readlink(name, dir_fd=self._open[-1])
         except OSError as error:
@@ -171,7 +171,7 @@ class _Walk:
         self._names.pop()
 
     def _inside(self, given: str, target: str) -> list[str]:
-        """The names that a link leads along, from here. An absolute one begins at the root again, if it is below it."""
+        """Return the names of a link's target, from here. An absolute one must be below the root, and begins there."""
         if not target.startswith("/"):
             return [name for name in target.split("/") if name not in {"", "."}]
         if target != self._root and not target.startswith(self._root.rstrip("/") + "/"):
@@ -182,7 +182,7 @@ class _Walk:
 
 
 def _names(path: str, root: str) -> tuple[str, ...]:
-    """The names along a path that was asked for."""
+    """Return the names of a requested path."""
     if not path or "\0" in path:
         raise bad_argument("The path is empty or holds a NUL. Name a file, like 'notes/a.txt'.", "path")
     try:
@@ -199,7 +199,7 @@ def _names(path: str, root: str) -> tuple[str, ...]:
 
 
 def _check_length(names: Sequence[str]) -> None:
-    """Each name on the way is an open folder and a line of the record, so there is an end to them."""
+    """Check the number of names: each on the way is an open folder and a line of the record."""
     if len(names) > _MOST_NAMES or len(os.fsencode("/".join(names))) > _MOST_BYTES:
         raise bad_argument(
             f"The path '{'/'.join(names)[:60]}…' is too long, as given or where its links lead: "
@@ -211,7 +211,7 @@ def _check_length(names: Sequence[str]) -> None:
 
 @contextmanager
 def opened_file(place: PathPlace) -> Generator[int]:
-    """A descriptor of the plain file at ``place``, for reading. Links, devices, pipes and sockets are never opened."""
+    """Open the plain file at ``place`` for reading. Links, devices, pipes and sockets are never opened."""
     found = place.stat
     if found is None:
         raise not_found(place.given)
@@ -227,7 +227,7 @@ def opened_file(place: PathPlace) -> Generator[int]:
 
 
 def kind_in_words(mode: int) -> str:
-    """What a file of that mode is."""
+    """Name the kind of a file with that mode."""
     for is_kind, words in _KINDS:
         if is_kind(mode):
             return words

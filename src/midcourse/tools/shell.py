@@ -30,7 +30,7 @@ _INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "S
 
 
 class ShellResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a command ended."""
+    """The result of a command."""
 
     returncode: int
     """Its exit code; below zero, the signal that ended it. 127: there is no such program."""
@@ -51,9 +51,9 @@ def shell_in(
     timeout: float = TIMEOUT,
     limit: int = LIMIT,
 ) -> "Shell":
-    """A tool that runs shell commands, which begin in ``root``. The same one for the same parameters.
+    """Return a tool that runs shell commands in ``root``. The same one for the same parameters.
 
-    - ``env``: what commands find in their environment beside PATH, HOME, LANG and the like. Names, to be taken from
+    - ``env``: the environment of commands beside PATH, HOME, LANG and the like. Names, to be taken from
       this process's environment; or names and values. Values are never journaled, so a journal cannot tell two
       tools apart that differ in them alone: the second is refused.
     - ``timeout``: seconds a command may take. ``limit``: the most that is kept of each output, in bytes.
@@ -81,7 +81,6 @@ class Shell:
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
-        """The one there is."""
         return (self.run,)
 
     async def _run(self, command: str) -> ShellResult:
@@ -108,7 +107,7 @@ class Shell:
         return _shell_result(ended)
 
     def _environment(self) -> dict[str, str]:
-        """Not this process's own: that holds the secrets of a server."""
+        """Return a clean environment: this process's own may hold the secrets of a server."""
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         inherited.setdefault("PATH", os.defpath)
         given = {name: os.environ.get(name) if value is None else value for name, value in self._env}

@@ -1,4 +1,4 @@
-"""Why a ready tool refuses: one sentence for each reason, and a code that stays."""
+"""The errors of the ready tools: one sentence for each reason, and a stable code."""
 
 import errno
 import os
@@ -9,12 +9,12 @@ from midcourse.errors import InvalidInput, MidcourseError, ToolUnavailable
 
 
 def bad_argument(sentence: str, field: str, *, code: str | None = None) -> InvalidInput:
-    """An argument that cannot be used; nothing was done."""
+    """Return the error for an unusable argument; nothing was done."""
     return InvalidInput(sentence, code=code, field=field)
 
 
 def outside_root(path: str, root: str, why: str) -> InvalidInput:
-    """A path that leads out of the root, or may."""
+    """Return the error for a path that leads out of the root, or may."""
     return InvalidInput(
         f"'{path}' is refused: {why}. Name a file below {root} by its path from there, like 'notes/a.txt'.",
         code="outside_root",
@@ -24,17 +24,15 @@ def outside_root(path: str, root: str, why: str) -> InvalidInput:
 
 
 def not_found(path: str) -> MidcourseError:
-    """Nothing has that name."""
     return MidcourseError(f"There is no '{path}'. List the folder to see what there is.", code="not_found", path=path)
 
 
 def exists_already(path: str, advice: str) -> MidcourseError:
-    """Something has that name."""
     return MidcourseError(f"'{path}' exists already. {advice}", code="exists_already", path=path)
 
 
 def wrong_kind(path: str, kind: str, wanted: str) -> MidcourseError:
-    """It is there, and is something else than what the tool is for."""
+    """Return the error for a path that is another kind of thing."""
     return MidcourseError(f"'{path}' is {kind}, and this tool is for {wanted}.", code="wrong_kind", path=path)
 
 
@@ -49,18 +47,18 @@ def too_large(what: str, size: int, limit: int, advice: str) -> MidcourseError:
 
 
 def changed_meanwhile(path: str) -> MidcourseError:
-    """Somebody else wrote while the tool was about to."""
+    """Return the error for a file that was changed while the tool was about to write."""
     return MidcourseError(
-        f"'{path}' was changed by somebody else just now, so nothing was done to it. Read it again, then decide.",
+        f"'{path}' was changed by another program just now, so nothing was done to it. Read it again, then decide.",
         code="changed_meanwhile",
         path=path,
     )
 
 
 def changed_since(path: str, found: str) -> MidcourseError:
-    """An undo that would destroy what somebody else did after the call."""
+    """Return the error for an undo that would destroy a later change."""
     return MidcourseError(
-        f"'{path}' cannot be put back: it was changed by somebody else since the call ({found}). "
+        f"'{path}' cannot be put back: it was changed by another program since the call ({found}). "
         "Nothing was touched. Compare it with the backup, and decide by hand.",
         code="changed_since",
         path=path,
@@ -68,12 +66,10 @@ def changed_since(path: str, found: str) -> MidcourseError:
 
 
 def cannot_undo(sentence: str) -> MidcourseError:
-    """An undo without what it needs."""
     return MidcourseError(sentence, code="cannot_undo")
 
 
 def took_too_long(what: str, seconds: float) -> MidcourseError:
-    """A time limit is over."""
     return MidcourseError(
         f"{what} took longer than {seconds:g} s and was stopped. Ask for less, or give it more time.",
         code="took_too_long",
@@ -82,7 +78,7 @@ def took_too_long(what: str, seconds: float) -> MidcourseError:
 
 
 def not_installed(what: str, library: str, extra: str) -> ToolUnavailable:
-    """A tool whose library is an optional extra."""
+    """Return the error for a tool whose library is an optional extra."""
     return ToolUnavailable(
         f"{what} needs {library}, which is not installed: pip install 'midcourse[{extra}]'.", tool=what
     )
@@ -90,7 +86,7 @@ def not_installed(what: str, library: str, extra: str) -> ToolUnavailable:
 
 @contextmanager
 def explained_os_errors(path: str) -> Generator[None]:
-    """The operating system's errors about ``path``, as sentences that name it as the caller did."""
+    """Turn the operating system's errors about ``path`` into sentences that name it as the caller did."""
     try:
         yield
     except FileNotFoundError as error:

@@ -47,7 +47,7 @@ class Web:
 
     def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits
-        # A request keeps its own time; one that nobody waits for may land as long as it would have been waited for.
+        # A request keeps its own time; an abandoned one may land as long as it would have been waited for.
         self.get = self._tool(self._get, "get", effect="read")
         self.put = self._tool(self._put, "put", effect="idempotent", settle=limits.timeout)
         self.delete = self._tool(self._delete, "delete", effect="idempotent", settle=limits.timeout)
@@ -55,7 +55,6 @@ class Web:
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
-        """All of them."""
         return (self.get, self.put, self.delete, self.post)
 
     async def _get(self, url: str, headers: Mapping[str, str] | None = None) -> WebResponse:

@@ -1,7 +1,7 @@
-"""Erases what anybody wrote in a session that has ended: one transaction, and nothing of it can be read any more.
+"""Erase the texts of an ended session: after one transaction, none of them can be read any more.
 
-The session is taken, so that nobody else writes to it, and let go with the same write. What lies outside of the store
-(the readable checkpoint in Redis, what the file tools keep for an undo) goes afterwards. If that fails, erase the
+The session is acquired, so that no other process writes to it, and released with the same write. What is outside of the
+store (the readable checkpoint in Redis, the file tools' backups) is removed afterwards. If that fails, erase the
 session once more.
 """
 
@@ -33,11 +33,11 @@ log = logging.getLogger("midcourse")
 
 _PAGE: Final = 1000
 _PATIENCE: Final = 2.0
-"""Seconds that whoever still holds the session has to let it go."""
+"""Seconds that the present owner has to release the session."""
 _TEXTS: Final = frozenset(
     ("goal", "prompt", "sentence", "note", "documentation", "text", "message", "title", "summary", "words", "answer")
 ) | {"answer"}  # a webhook's receiver may have repeated what it was sent
-"""What holds a text in the items that shelves over all sessions keep of one."""
+"""The fields with a session's texts in the items of shelves over all sessions."""
 _NOT_OF_SESSIONS: Final = ("browser-sessions", "kill-switches", "login-codes", "policies", "tokens", "webhooks")
 """Shelves that hold nothing of what was said in sessions, whatever ids they name."""
 
@@ -82,7 +82,7 @@ async def erase(
 
 
 async def children_of(store: Store, session_id: SessionId) -> list[SessionId]:
-    """The children of a session, and theirs."""
+    """Return the children of a session, and theirs."""
     return [head.id for head in await store.below(session_id, [one.value for one in Status])]
 
 
@@ -107,7 +107,7 @@ def _check_ended(head: Head) -> None:
 async def _erase(
     worker: Worker, session_id: SessionId, forgotten: Sequence[AuditRow], seen: int, *, by: str, role: Role, reason: str
 ) -> Erased:
-    """``forgotten``: its audit entries up to ``seen``. Those since are looked for when nobody can add one any more."""
+    """``forgotten``: its audit entries up to ``seen``. Later ones are searched when no more can be added."""
     store = worker.store
     owned = await _take_session(worker, session_id)
     try:
@@ -136,13 +136,13 @@ async def _erase(
         await _release(worker, owned)
         raise
     worker.erased(session)
-    # A server may have looked at it before, and have written what it tells of it since.
+    # A server may have read it before, and have written its notification since.
     await forget_session(store, session_id)
     return Erased(session, keys)
 
 
 async def _take_session(worker: Worker, session_id: SessionId) -> Owned:
-    """The session as ours. Who has just ended it may still hold it, and a command may have come since."""
+    """Acquire the session. The process that has just ended it may still hold it, and a command may have come since."""
     deadline = worker.clock.monotonic() + _PATIENCE
     while True:
         if await worker.store.undecided(session_id):
@@ -164,11 +164,11 @@ async def _release(worker: Worker, owned: Owned) -> None:
         await worker.store.append(Append(owned.head, epoch=owned.epoch, release=True))
     except MidcourseError as error:  # a command came meanwhile: who sent it has it decided
         if not isinstance(error, StaleEpoch):
-            log.warning("session %s could not be let go: %s", owned.head.id, error)
+            log.warning("session %s could not be released: %s", owned.head.id, error)
 
 
 def _remains(session_id: SessionId, rows: Sequence[Row]) -> tuple[list[Row], Fold, frozenset[str]]:
-    """The journal without its texts, what it folds to, and the keys of the session's calls."""
+    """Return the journal without its texts, its fold, and the keys of the session's calls."""
     fold(session_id, None, rows)  # every digest is checked before anything is given up
     is_erased(session_id, rows)  # and every tombstone
     left = entombed(rows)
@@ -200,7 +200,7 @@ async def _rows(store: Store, head: Head) -> list[Row]:
 
 
 def _outcome(session: Session) -> bytes:
-    """What every command to the session is answered from now on, should somebody send it once more."""
+    """Return the answer to every command to the session from now on, if it is sent once more."""
     return encode_outcome(
         CommandOutcome(
             code="session_erased",
@@ -215,7 +215,7 @@ def _outcome(session: Session) -> bytes:
 async def _details(
     store: Store, sessions: set[SessionId], after: int = 0
 ) -> tuple[Mapping[SessionId, list[AuditRow]], int]:
-    """The audit entries of these sessions behind ``after``, each without its detail, and how far the log went."""
+    """Return the audit entries of these sessions after ``after``, without detail, and the end of the log."""
     found: dict[SessionId, list[AuditRow]] = {}
     while rows := await store.audit(after, _PAGE):
         after = rows[-1].seq
@@ -225,7 +225,7 @@ async def _details(
             try:
                 entry = decode_entry(row.content)
             except Damaged:
-                continue  # whoever reads the log is told of it
+                continue  # a reader of the log gets the error
             # Why it was erased stays, also if it is erased again.
             if entry.session in sessions and entry.detail and entry.action != ERASE:
                 found.setdefault(entry.session, []).append(AuditRow(row.seq, without_detail(row.content), row.digest))
@@ -233,7 +233,7 @@ async def _details(
 
 
 async def _shelves(store: Store, session_id: SessionId) -> dict[str, dict[str, bytes | None]]:
-    """What becomes of the items on shelves: those of the session alone go, others lose what was said in it."""
+    """Return the new items on shelves: those of the session alone are removed, others lose its texts."""
     changes: dict[str, dict[str, bytes | None]] = {}
     for shelf in await store.shelves():
         if is_shelf_of(session_id, shelf):
@@ -253,7 +253,7 @@ async def _shelves(store: Store, session_id: SessionId) -> dict[str, dict[str, b
 
 
 def _is_item_of(session_id: SessionId, shelf: str, key: str) -> bool:
-    """Whether an item is about the session alone, by the place where keys of that shelf name it."""
+    """Return True if an item is about the session alone, by the place where keys of that shelf name it."""
     match shelf, key.split("/"):
         case ("artifacts", [named, _, *_]):
             return named == session_id
@@ -287,7 +287,7 @@ def _without_texts(session_id: SessionId, shelf: str, items: Iterable[tuple[str,
 
 
 def _is_told_of(item: Any, session_id: str) -> bool:
-    """Whether it is what a webhook is told of the session alone: its words are in it."""
+    """Return True for a webhook's delivery about the session alone: its texts are in it."""
     return isinstance(item, dict) and "webhook" in item and cast("dict[str, object]", item).get("session") == session_id
 
 
@@ -304,7 +304,7 @@ def _erased(value: Any, session_id: str, *, inside: bool) -> Any:
 def _erased_field(name: str, value: Any, session_id: str, *, inside: bool) -> Any:
     if not isinstance(value, str):
         return _erased(value, session_id, inside=inside)
-    if name == "body" and session_id in value:  # what a webhook is told: JSON in a text, and still to be sent perhaps
+    if name == "body" and session_id in value:  # a webhook's delivery: JSON in a text, and still to be sent perhaps
         try:
             return msgspec.json.encode(_erased(msgspec.json.decode(value), session_id, inside=inside)).decode()
         except msgspec.MsgspecError:

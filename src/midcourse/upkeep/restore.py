@@ -14,17 +14,17 @@ from midcourse.ports.store import Head, HeadQuery, every_head
 from midcourse.runtime.control import Control
 
 BY: Final = "restore"
-"""Who halts what is restored."""
+"""The one who halts what is restored."""
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restored store holds: how many sessions had ended, those that are halted, those that could not be."""
+    """The contents of a restored store: how many sessions had ended, those that are halted, those that could not be."""
 
     backup_at: float
     ended: int
     halted: tuple[SessionId, ...]
     unknown: dict[SessionId, tuple[StepId, ...]]
-    """The calls that were in flight when the backup was made: nobody can say what became of them."""
+    """The calls that were in flight when the backup was made: their outcome is unknown."""
     failed: dict[SessionId, str]
 
 

@@ -172,7 +172,7 @@ async def test_an_event_outside_is_what_the_model_hears_next(stage: Stage) -> No
 
 @above_all("langgraph", "openai_agents")
 async def test_what_is_queued_and_what_is_taken_back_survives_a_killed_process(stage: Stage) -> None:
-    """Another process goes on: with the redirect that stands, without the one that does not, then with the queue."""
+    """Another process continues: with the redirect that stands, without the one that does not, then with the queue."""
     courses.hold(*TOOLS)
     async with stage.driven_elsewhere(WORKING) as child:
         await until_all_run()

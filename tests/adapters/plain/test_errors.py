@@ -161,7 +161,7 @@ async def test_a_response_in_the_background_is_refused_for_a_stop_would_not_stop
         failed = await failure(place, lambda: at.ask("Well?", background=True))
         assert at.provider.requests == ()
     assert failed.kind == "InvalidInput"
-    assert "goes on when nobody listens" in failed.detail
+    assert "continues when the client is gone" in failed.detail
 
 
 async def test_what_cannot_be_streamed_is_refused_with_what_can(place: Place) -> None:

@@ -196,7 +196,7 @@ def test_a_call_lost_to_a_silent_worker_is_never_called_undone() -> None:
 
 @pytest.mark.parametrize(
     ("effect", "why"),
-    [("reversible", "was not undone"), ("irreversible", "nobody said that the attempt before")],
+    [("reversible", "was not undone"), ("irreversible", "no report says that the earlier attempt")],
 )
 def test_the_fold_refuses_to_do_again_what_may_exist(effect: Effect, why: str) -> None:
     with pytest.raises(ImpossibleEvent, match=why):
@@ -210,7 +210,7 @@ def test_nothing_is_undone_while_it_lives() -> None:
 
 def test_a_lost_call_finishes_only_by_somebodys_word() -> None:
     finished = ev.StepFinished(step=FETCH, attempt=1)
-    with pytest.raises(ImpossibleEvent, match="nobody told of it"):
+    with pytest.raises(ImpossibleEvent, match="no outcome was reported"):
         story_of(call_of("irreversible"), LOST, finished)
 
     story = story_of(call_of("irreversible"), LOST, ev.StepFinished(step=FETCH, attempt=1, told_by="probe"))

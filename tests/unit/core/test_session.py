@@ -220,15 +220,15 @@ def test_a_lost_call_neither_finishes_nor_writes_and_is_listed_as_lost() -> None
 
     assert story.session.lost == (FETCH,)
     assert story.session.running == ()
-    assert_impossible(story, finished(), "nobody told of it")
-    assert_impossible(story, ev.SegmentWritten(step=FETCH, attempt=1, offset=0, text="x"), "nobody told of it")
+    assert_impossible(story, finished(), "no outcome was reported")
+    assert_impossible(story, ev.SegmentWritten(step=FETCH, attempt=1, offset=0, text="x"), "no outcome was reported")
 
 
 def test_a_lost_call_that_changes_nothing_is_not_listed_as_lost() -> None:
     story = started().happen(begun(), LOST)
 
     assert (story.session.lost, story.session.running) == ((), ())
-    assert_impossible(story, finished(), "nobody told of it")
+    assert_impossible(story, finished(), "no outcome was reported")
 
 
 @pytest.mark.parametrize(

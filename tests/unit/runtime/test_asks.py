@@ -57,7 +57,7 @@ async def test_without_a_default_the_agent_is_told_that_nobody_answered(place: P
         last.may_end.set()
     async with place.open(one) as mc:
         session = await mc.get("s")
-        assert await session.result() == "Nobody answered 'Go?' before its deadline."
+        assert await session.result() == "'Go?' was not answered before its deadline."
         assert types(await history(session)).count("ask.opened") == 1
 
 

@@ -125,7 +125,7 @@ async def test_a_process_that_somebody_kills_is_told(processes: ProcessPool, tmp
     call = asyncio.create_task(processes.run(None, tasks.stamp, (tmp_path / "stamps",)))
     await until_growing(tmp_path / "stamps")
     os.kill(int((tmp_path / "stamps").read_text().split()[0]), signal.SIGKILL)
-    with pytest.raises(ProcessDied, match="SIGKILL, by somebody or because memory ran out"):
+    with pytest.raises(ProcessDied, match="SIGKILL, by a person or because memory ran out"):
         await call
 
 

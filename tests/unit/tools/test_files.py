@@ -332,7 +332,7 @@ def test_what_somebody_else_writes_just_now_is_not_overwritten(
         rename(opened)
 
     monkeypatch.setattr(os, "fsync", meanwhile)
-    with pytest.raises(MidcourseError, match="changed by somebody else just now") as refused:
+    with pytest.raises(MidcourseError, match="changed by another program just now") as refused:
         files.write("a", "new")
 
     assert refused.value.code == "changed_meanwhile"
@@ -441,7 +441,7 @@ def test_a_backup_folder_that_others_may_use_is_refused(root: Path, tmp_path: Pa
     made = files_in(root, backups=wide)
     asked: list[Callable[[], object]] = [partial(made.write, "a", "text"), partial(made.undo, {}, None, "key")]
     for ask in asked:
-        with pytest.raises(MidcourseError, match="nobody else may use") as refused:
+        with pytest.raises(MidcourseError, match="no other user may access") as refused:
             ask()
         assert refused.value.code == "backups_not_private"
     assert tree(root) == {}

@@ -183,7 +183,7 @@ def test_an_undo_does_not_follow_a_link_that_has_come_since(files: Files, root: 
     under("key", files.delete, "d/secret.txt")
     (root / "d").rmdir()
     (root / "d").symlink_to(outside)
-    with pytest.raises(MidcourseError, match="changed by somebody else since") as refused:
+    with pytest.raises(MidcourseError, match="changed by another program since") as refused:
         files.undo({}, None, "key")
 
     assert refused.value.code == "changed_since"

@@ -139,7 +139,7 @@ def test_what_somebody_else_changed_since_is_not_touched(files: Files, planted: 
     theirs = tree(planted)
     if theirs == after:
         return  # it only made or moved folders, which an undo never empties
-    with pytest.raises(MidcourseError, match="changed by somebody else since") as refused:
+    with pytest.raises(MidcourseError, match="changed by another program since") as refused:
         undo(files.write, "key")
 
     assert refused.value.code == "changed_since"

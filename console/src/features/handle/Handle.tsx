@@ -55,7 +55,7 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
     ...place(live.run),
     hasChange: changesOf(live).length > 0,
     isCapped: isCapped(session),
-    cut: session.cuts.size === 0 ? "" : [...session.cuts.values()].includes("") ? "again" : "goes on",
+    cut: session.cuts.size === 0 ? "" : [...session.cuts.values()].includes("") ? "again" : "continues",
     isProtected: session.terms.task_class === "protected",
     // Halted or stopped meanwhile, it does not finish.
     deferred: (["running", "waiting"].includes(session.status) && session.deferred?.stop) || "",

@@ -88,7 +88,7 @@ function left(view: View): Slot {
         if (kept) return kept;
         const change = view.hasChange ? " with your change" : "";
         if (view.cut === "again") return slot("resume", "Resume", `restarts this answer${change}`, change ? "restarts, with your change" : "restarts it", "running", "p", "go");
-        const what = view.cut === "goes on" ? "continues this answer" : "continues";
+        const what = view.cut === "continues" ? "continues this answer" : "continues";
         return slot("resume", "Resume", `${what} at step ${Math.max(1, at)}${change}`, change ? "continues with your change" : "continues", "running", "p", "go");
       }
     case "cancelling": return idle("Pause", "refused: it is being cancelled", "refused", "paused");

@@ -36,7 +36,7 @@ export interface View {
   isBetween: boolean;
   hasChange: boolean;
   /** What a resume does with an answer that was cut. */
-  cut?: "" | "goes on" | "again";
+  cut?: "" | "continues" | "again";
   /** Nothing goes on before the cap is raised. */
   isCapped?: boolean;
   isProtected: boolean;

@@ -57,7 +57,7 @@ export function Curve({ trial }: { trial: Trial }): JSX.Element {
         <text x={340} y={286} text-anchor="middle">succeeding runs stopped (false)</text>
         <text x={60} y={18}>failing runs caught</text>
       </svg>
-      <figcaption>Each curve moves all thresholds together, from a tenth to five times; the mark is where the policy stands.</figcaption>
+      <figcaption>Each curve moves all thresholds together, from a tenth to five times; the mark is the present policy.</figcaption>
     </figure>
   );
 }

@@ -198,7 +198,7 @@ class GraphRun:
         return await self._graph.aget_state(self._config, subgraphs=subgraphs)
 
     async def _feed(self, snapshot: StateSnapshot, to_input: MakeInput) -> Any:
-        """What the graph starts with: what a person said, the answers it waits for, or nothing if it is to go on."""
+        """Return the graph's input: a person's message, the answers it waits for, or nothing if it is to continue."""
         about = cast("Mapping[str, Any]", snapshot.metadata or {})
         known = about.get(_TURN, 0)
         # The shelf may be ahead of the journal, never behind it: a crash may have come between the two.
@@ -215,7 +215,7 @@ class GraphRun:
         return await self._answers(snapshot)
 
     async def _kept_messages(self) -> list[BaseMessage]:
-        """The messages of the last checkpoint: what single tasks had written after it is gone with a new input."""
+        """Return the messages of the last checkpoint: what single tasks wrote after it is lost with a new input."""
         kept = await self._saver.aget_tuple(self._config)
         return _messages(kept.checkpoint["channel_values"] if kept else {})
 
@@ -241,7 +241,7 @@ class GraphRun:
         return decided(interrupt.value, answer)
 
     async def _stands_at_breakpoint(self) -> bool:
-        """Whether the stored checkpoint is one at which LangGraph had stopped, or would have: it would not again."""
+        """Return True if LangGraph stopped, or would have stopped, at the stored checkpoint. It stops there once."""
         return await self._stopped(self._graph, await self._snapshot(subgraphs=True))
 
     async def _stopped(self, graph: Any, snapshot: StateSnapshot) -> bool:
@@ -259,7 +259,7 @@ class GraphRun:
         return False
 
     async def _goes_on(self, snapshot: StateSnapshot) -> bool:
-        """The graph stands at a breakpoint of its own (``interrupt_before``): whether a person lets it go on."""
+        """Ask a person at a breakpoint of the graph (``interrupt_before``); return True if it may continue."""
         answer = await self._run.ask(
             f"Go on with {', '.join(snapshot.next)}?",
             reason="need_approval",
@@ -270,9 +270,9 @@ class GraphRun:
 
 
 def stops(graph: Any, checkpoint: Checkpoint, before: Checkpoint | None, following: Sequence[str]) -> bool:
-    """Whether LangGraph stops at a checkpoint by a breakpoint, before its ``following`` nodes or after those that ran.
+    """Return True if LangGraph stops here by a breakpoint: before its ``following`` nodes or after those that ran.
 
-    As its own ``should_interrupt`` has it, which needs tasks that only a running graph has.
+    This follows its own ``should_interrupt``, which needs tasks that only a running graph has.
     """
     passed = cast("Mapping[str, Any]", checkpoint["versions_seen"].get("__interrupt__", {}))
     versions = cast("Mapping[str, Any]", checkpoint["channel_versions"])
@@ -297,14 +297,14 @@ def _options(value: Any) -> tuple[str, ...]:
 
 
 def _checkpoint_ids(snapshot: StateSnapshot) -> list[str]:
-    """Of the graph, and of its subgraphs that have begun."""
+    """Return the ids of the graph, and of its subgraphs that have begun."""
     inner = [task.state for task in snapshot.tasks if isinstance(task.state, StateSnapshot)]
     own = str(snapshot.config.get("configurable", {}).get("checkpoint_id", ""))
     return [own, *(one for state in inner for one in _checkpoint_ids(state))]
 
 
 def _places(snapshot: StateSnapshot) -> list[str]:
-    """Where the nodes run that come next, as LangGraph names it to them."""
+    """Return where the next nodes run, by the names LangGraph gives them."""
     return [f"{task.name}:{task.id}" for task in snapshot.tasks]
 
 
@@ -313,7 +313,7 @@ def _message(text: str) -> dict[str, Any]:
 
 
 def _with_first(feed: Any, missing: list[BaseMessage]) -> Any:
-    """The graph's input with these messages before its own, where it has messages."""
+    """Put these messages before the graph's input, where it has messages."""
     state = cast("dict[str, Any]", feed if isinstance(feed, dict) else {})
     if missing and isinstance(state.get("messages"), list):
         return {**state, "messages": [*missing, *state["messages"]]}

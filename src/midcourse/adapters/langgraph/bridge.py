@@ -32,7 +32,6 @@ class BridgedSaver(BaseCheckpointSaver[Any]):
             self._loop = None
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """As ``aget_tuple``."""
         return self._wait_for("get_tuple", self.aget_tuple(config), "ainvoke, astream or aget_state")
 
     def list(
@@ -43,8 +42,6 @@ class BridgedSaver(BaseCheckpointSaver[Any]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """As ``alist``."""
-
         async def listed() -> Sequence[CheckpointTuple]:
             return [one async for one in self.alist(config, filter=filter, before=before, limit=limit)]
 
@@ -57,36 +54,29 @@ class BridgedSaver(BaseCheckpointSaver[Any]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """As ``aput``."""
         put = self.aput(config, checkpoint, metadata, new_versions)
         return self._wait_for("put", put, "ainvoke, astream or aupdate_state")
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """As ``aput_writes``."""
         self._wait_for("put_writes", self.aput_writes(config, writes, task_id, task_path), "ainvoke or astream")
 
     def delete_thread(self, thread_id: str) -> None:
-        """As ``adelete_thread``."""
         self._wait_for("delete_thread", self.adelete_thread(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """As ``adelete_for_runs``."""
         self._wait_for("delete_for_runs", self.adelete_for_runs(run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """As ``acopy_thread``."""
         self._wait_for("copy_thread", self.acopy_thread(source_thread_id, target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """As ``aprune``."""
         self._wait_for("prune", self.aprune(thread_ids, strategy=strategy))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """As ``aget_delta_channel_history``."""
         history = self.aget_delta_channel_history(config=config, channels=channels)
         return self._wait_for("get_delta_channel_history", history, "ainvoke, astream or aget_state")
 
@@ -106,7 +96,7 @@ class BridgedSaver(BaseCheckpointSaver[Any]):
 
 
 def _is_here(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether this code runs on the loop."""
+    """Return True if this code runs on the loop."""
     try:
         return asyncio.get_running_loop() is loop
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""What LangChain's callbacks tell: that a graph asks a model, or calls a tool, which is not held."""
+"""Listen to LangChain's callbacks for models and tools that a graph uses and that are not held."""
 
 from typing import Any
 from uuid import UUID
@@ -36,7 +36,6 @@ class HoldWatch(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """A chat model is asked."""
         self._look(metadata, kwargs)
 
     def on_llm_start(
@@ -50,7 +49,7 @@ class HoldWatch(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """A model that completes texts is asked: there is no way to hold one."""
+        """Report a model that completes texts: there is no way to hold one."""
         self._look(metadata, kwargs)
 
     def on_tool_start(
@@ -65,7 +64,7 @@ class HoldWatch(BaseCallbackHandler):
         inputs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """A tool is called: by a node of tools that is held, or by something else."""
+        """Report a tool call, unless a held node of tools makes it."""
         name = str(serialized.get("name", ""))
         if name != held_call.get() and not in_a_step():
             self._held.warn(

@@ -25,7 +25,7 @@ SMALL: Final = 64
 
 _ARRAY: Final = "msgpack"
 _ARRAY_HEADERS: Final[Mapping[int, int]] = {**dict.fromkeys(range(0x90, 0xA0), 1), 0xDC: 3, 0xDD: 5}
-"""How long the header of a msgpack array is, by its first byte."""
+"""The length of a msgpack array's header, by its first byte."""
 
 
 class Reference(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -58,7 +58,7 @@ class ChannelPiece(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 
 def cut(version: Version, kind: str, content: bytes, before: Reference | None) -> tuple[Reference, ChannelPiece | None]:
-    """The reference to a value, and the piece that must be stored for it, if any. ``before``: the value it follows."""
+    """Return the reference to a value, and the piece to store for it, if any. ``before``: the value it follows."""
     length = _ARRAY_HEADERS.get(content[0], 0) if kind == _ARRAY and content else 0
     header, body = content[:length], memoryview(content)[length:]
     if len(content) <= SMALL:
@@ -82,7 +82,7 @@ def cut(version: Version, kind: str, content: bytes, before: Reference | None) -
 
 
 def _may_continue(before: Reference, kind: str, header: bytes, body: memoryview) -> bool:
-    """Only a list continues another value; anything else may be the same value again."""
+    """Return True for a list, which may continue another value, and for a value that may be the same again."""
     if not before.chain or before.kind != kind:
         return False
     if header:
@@ -91,7 +91,7 @@ def _may_continue(before: Reference, kind: str, header: bytes, body: memoryview)
 
 
 def joined(reference: Reference, pieces: Mapping[tuple[int, str], ChannelPiece]) -> tuple[str, bytes]:
-    """The value as the serialiser made it, from the pieces of its chain by place and name.
+    """Return the value as the serialiser made it, from the pieces of its chain by place and name.
 
     Raises:
         Damaged: a piece is missing, or they do not give what was cut.

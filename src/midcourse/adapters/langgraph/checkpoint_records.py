@@ -1,4 +1,4 @@
-"""What lies on the shelf of a thread, and under which keys.
+"""The records on a thread's shelf, and their keys.
 
 ::
 
@@ -7,9 +7,9 @@
     w/{namespace}/{checkpoint}/{task}/{index}          a write that a task made on top of a checkpoint
 
 A shelf for each thread: to delete or to copy a thread is to do it to a shelf, no thread's checkpoints are read for the
-sake of another's, and whoever asks about all threads lists the shelves. Checkpoint ids are in the order of time, so
-that the newest is the last. The pieces of a value lie side by side: one read gives them all. Namespaces, channels and
-tasks are quoted, and hold no slash; a checkpoint's id is the end of its key and is not, so that its order stays.
+sake of another's, and to see all threads is to list the shelves. Checkpoint ids are in the order of time, so that the
+newest is the last. The pieces of a value are side by side: one read gives them all. Namespaces, channels and tasks are
+quoted, and hold no slash; a checkpoint's id is the end of its key and is not, so that its order stays.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from midcourse.adapters.langgraph.channel_pieces import ChannelPiece, Reference
 from midcourse.errors import Damaged
 
 SHELVES: Final = "langgraph:"
-"""What the names of the threads' shelves begin with."""
+"""The beginning of the names of the threads' shelves."""
 CHECKPOINTS: Final = "c/"
 PIECES: Final = "v/"
 WRITES: Final = "w/"
@@ -62,59 +62,56 @@ class CheckpointAddress(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The key of its record."""
         return f"{checkpoints_in(self.namespace)}{self.id}"
 
     @property
     def writes(self) -> str:
-        """What the keys of its writes begin with."""
+        """The beginning of the keys of its writes."""
         return f"{WRITES}{_quoted(self.namespace)}/{_quoted(self.id)}/"
 
     @classmethod
     def of(cls, shelf: str, key: str) -> "CheckpointAddress":
-        """The checkpoint whose record lies under ``key``."""
+        """Return the checkpoint whose record has the key ``key``."""
         _, namespace, checkpoint = key.split("/", 2)
         return cls(shelf, unquote(namespace, errors="surrogatepass"), checkpoint)
 
 
 def checkpoints_in(namespace: str) -> str:
-    """What the keys of a namespace's records begin with."""
+    """Return the beginning of the keys of a namespace's records."""
     return f"{CHECKPOINTS}{_quoted(namespace)}/"
 
 
 def end_of(prefix: str) -> str:
-    """The last key that can begin with ``prefix``."""
+    """Return the last key that can begin with ``prefix``."""
     return prefix + "\U0010ffff"
 
 
 def chain_of(namespace: str, channel: str, reference: Reference) -> str:
-    """What the keys of a chain's pieces begin with."""
+    """Return the beginning of the keys of a chain's pieces."""
     return f"{PIECES}{_quoted(namespace)}/{_quoted(channel)}/{reference.chain}/"
 
 
 def piece_at(chain: str, place: int, name: str = "") -> str:
-    """The key of a piece; without a name, what all keys at that place begin with."""
+    """Return the key of a piece; without a name, the beginning of all keys at that place."""
     return f"{chain}{place:08x}/{name}"
 
 
 def place_of(key: str) -> tuple[str, int, str]:
-    """The chain, place and name in the key of a piece."""
+    """Return the chain, place and name in the key of a piece."""
     chain, place, name = key.rsplit("/", 2)
     return f"{chain}/", int(place, 16), name
 
 
 def write_at(address: CheckpointAddress, task: str, index: int) -> str:
-    """The key of a write."""
     return f"{address.writes}{_quoted(task)}/{index}"
 
 
 def writes_of(key: str) -> str:
-    """What the keys of all writes on top of the same checkpoint begin with."""
+    """Return the beginning of the keys of all writes on top of the same checkpoint."""
     return f"{key.rsplit('/', 2)[0]}/"
 
 
 def encode(value: CheckpointRecord | Write | ChannelPiece) -> bytes:
-    """As it is put on the shelf."""
     return _encoder.encode(value)
 
 
@@ -124,7 +121,7 @@ _decoders: Final[Mapping[type, msgspec.msgpack.Decoder[CheckpointRecord | Write 
 
 
 def decode(kind: type[S], shelf: str, key: str, content: bytes) -> S:
-    """What lies under ``key``.
+    """Decode the record under ``key``.
 
     Raises:
         Damaged: it is something else.
@@ -147,7 +144,7 @@ def needless(
     records: Mapping[CheckpointAddress, CheckpointRecord],
     kept: Mapping[CheckpointAddress, CheckpointRecord],
 ) -> list[str]:
-    """Of the ``keys`` of a shelf, those that nothing needs once only ``kept`` of its ``records`` are left."""
+    """Return those ``keys`` of a shelf that are not needed once only ``kept`` of its ``records`` are left."""
     lengths: dict[str, int] = {}
     for address, record in kept.items():
         for channel, reference in record.channels.items():

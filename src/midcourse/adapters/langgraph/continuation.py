@@ -1,4 +1,4 @@
-"""How an answer of a LangChain model goes on that was cut: what it is asked, and the message that comes of both."""
+"""Continue a cut answer of a LangChain model: the request to send, and the message made of both parts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -11,15 +11,15 @@ from midcourse.adapters.continuation import Way, go_on, takes_a_prefix
 
 
 def name_of(model: BaseChatModel) -> str:
-    """What a model is called, as far as its class says so."""
+    """Return the name of a model, as far as its class tells it."""
     return str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
 
 
 def way_of(model: BaseChatModel, asked: Mapping[str, Any]) -> Way:
-    """How an answer of this model would go on if it were cut."""
+    """Return how an answer of this model would be continued if it were cut."""
     package = type(model).__module__
     if not package.startswith("langchain_") or package.startswith("langchain_core"):
-        return "again"  # a class of somebody's own, that knows nothing of this
+        return "again"  # a user's own class, that knows nothing of this
     if any(asked.get(name) for name in ("response_format", "output_format", "output_config", "format")):
         return "again"  # half an object cannot be quoted
     thinks = bool(getattr(model, "thinking", None))
@@ -28,7 +28,7 @@ def way_of(model: BaseChatModel, asked: Mapping[str, Any]) -> Way:
 
 
 def continued(messages: list[BaseMessage], answer: ModelAnswer) -> list[BaseMessage]:
-    """The messages as they are, or as they go on from what an attempt before had said."""
+    """Return the messages as they are, or with what an earlier attempt said, to be continued."""
     if not answer.said:
         return messages
     begun = AIMessage(answer.said.rstrip())
@@ -36,7 +36,7 @@ def continued(messages: list[BaseMessage], answer: ModelAnswer) -> list[BaseMess
 
 
 def whole_content(content: str | Sequence[str | dict[Any, Any]], text: str) -> Any:
-    """The content of a message that goes on from another, with the text of both."""
+    """Return the content of a message that continues another, with the text of both."""
     if isinstance(content, str):
         return text
     others = [one for one in content if not isinstance(one, str) and cast("dict[str, Any]", one).get("type") != "text"]

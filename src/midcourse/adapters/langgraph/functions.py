@@ -19,7 +19,7 @@ _running: ContextVar[str] = ContextVar("midcourse_langgraph_function", default="
 
 
 def running() -> str:
-    """The name of the function that runs as a step here; empty in a tool, in an open node, and anywhere else."""
+    """Return the name of the function that runs as a step here; empty in a tool, an open node, or anywhere else."""
     return _running.get()
 
 
@@ -65,7 +65,7 @@ async def call_as_step(
 def _without_asking(
     kind: str, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Callable[[], object]:
-    """A call of ``function`` that says what to do if it asks after all, deeper than could be seen."""
+    """Call ``function``, and explain what to do if it asks after all, deeper than could be seen."""
 
     async def awaited() -> Any:
         with _told(kind, name):

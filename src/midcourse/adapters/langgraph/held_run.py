@@ -60,7 +60,7 @@ class HeldGraphRun:
 
     @contextmanager
     def superstep(self) -> Generator[None]:
-        """A superstep is stored, and the scope of the next steps is opened: none begins before that is done."""
+        """Store a superstep and open the scope of the next steps: none begins before that is done."""
         self._stands.clear()
         try:
             yield
@@ -72,11 +72,11 @@ class HeldGraphRun:
         await self._stands.wait()
 
     def key(self, name: str, *, call: str = "", about: str = "") -> str:
-        """The key of the next call of ``name`` in the node that runs: the same when the node is run again.
+        """Return the key of the next call of ``name`` in the node that runs: the same when the node is run again.
 
-        ``call`` is the model's id of it. Else calls are counted, each with those that have the same to go ``about``:
-        of calls at the same time, another may come first when the node is run again. A call that has failed and is
-        tried again, by a retry policy or a wrapper, has a key of its own, found again by the same way.
+        ``call`` is the model's id of it. Without it, calls are counted, separately for each ``about``: of calls at the
+        same time, another may come first when the node is run again. A call that has failed and is tried again, by a
+        retry policy or a wrapper, has a key of its own, found again in the same way.
         """
         place, scratchpad = _where()
         if call:
@@ -89,23 +89,23 @@ class HeldGraphRun:
         return self._untried(f"{node}.{_digest(f'{place} {about}' if about else place)}.{counts[counted]}")
 
     def failed(self, key: str) -> None:
-        """The call of this key failed, now or as it is journaled: whoever makes it again wants another one."""
+        """Note that the call of this key failed, now or in the journal: the next try needs another key."""
         self._failed.add(key)
 
     def _untried(self, key: str) -> str:
         return next(one for one in _tries(key) if one not in self._failed)
 
     def begin(self) -> None:
-        """The graph is run, perhaps once more: its nodes are run again from the top, and see the same failures."""
+        """Begin a run of the graph, perhaps again: its nodes run again from the top, and see the same failures."""
         self._failed.clear()
 
     def forget_counts(self) -> None:
-        """A superstep is over: no node of it runs again."""
+        """End a superstep: no node of it runs again."""
         self._counted.clear()
         self._failed.clear()
 
     def journaled(self, result: Any) -> object:
-        """What a node or a tool returned, as it can be journaled."""
+        """Return the result of a node or a tool in a form that can be journaled."""
         try:
             plain = to_jsonable_python(result)
         except PydanticSerializationError:
@@ -118,7 +118,7 @@ class HeldGraphRun:
         return {_SERIALISED: [kind, content.hex()]}
 
     def restored(self, result: Any) -> Any:
-        """What was journaled, as it was."""
+        """Return the journaled result in its original form."""
         if _is_marked(result):
             kind, content = result[_SERIALISED]
             if kind == _TUPLE:
@@ -129,7 +129,7 @@ class HeldGraphRun:
     # ---- the conversation
 
     def heard(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        """The messages as the model shall see them: what people said put in, every call closed."""
+        """Return the messages for the model: people's messages put in, every call closed."""
         place, _ = _where()
         said = cast("list[dict[str, Any]]", self.run.state.setdefault("said", []))
         news = self.listener.news(again=True)
@@ -142,7 +142,7 @@ class HeldGraphRun:
         return valid(_spliced(messages, said))
 
     def _is_new(self, said: dict[str, Any], place: str) -> bool:
-        """Whether this branch of the graph has not heard it: its first request has it last, as what was just said."""
+        """Return True if this branch of the graph has not got the message: its first request has it last."""
         branch = place.rpartition("|")[0]
         if not branch and said["scope"] == self.run.scope:
             branch = place  # beside others of the superstep it was said in
@@ -157,10 +157,10 @@ class HeldGraphRun:
             self.run.state.setdefault("said", []).append({"after": [_anchor(messages)], "partial": partial})
 
     async def turn_before(self, messages: Sequence[BaseMessage], places: Sequence[str]) -> list[BaseMessage]:
-        """What the turn before, if it failed or was cancelled, did not get into the graph's state.
+        """Return what the previous turn, if it failed or was cancelled, did not get into the graph's state.
 
-        What its model had said when it was cut, and what became of the calls that were left open, by
-        nodes that ran in ``places``.
+        That is the model's text when it was cut, and the outcome of the calls left open, by nodes that ran in
+        ``places``.
         """
         missing: list[BaseMessage] = [
             ToolMessage(await self._became(call, places), tool_call_id=call["id"] or "", name=call["name"])
@@ -186,12 +186,12 @@ _held: ContextVar[HeldGraphRun | None] = ContextVar("midcourse_langgraph", defau
 
 
 def current() -> HeldGraphRun | None:
-    """The run this code belongs to, if it is one that Midcourse holds."""
+    """Return the run this code belongs to, if Midcourse holds it."""
     return _held.get()
 
 
 def enter(held: HeldGraphRun) -> None:
-    """From here on, what this task starts belongs to that run."""
+    """Make everything that this task starts from here on belong to that run."""
     _held.set(held)
 
 
@@ -204,7 +204,7 @@ def raise_as_was(error: StepError) -> NoReturn:
 
 
 def _where() -> tuple[str, object]:
-    """The place of the node that runs, its task's id included, and what LangGraph keeps for one run of it."""
+    """Return the place of the running node, with its task's id, and the object LangGraph keeps for one run of it."""
     settings = get_config().get("configurable", {})
     return str(settings.get("checkpoint_ns", "")), settings.get("__pregel_scratchpad")
 
@@ -219,7 +219,7 @@ def _call_key(call: str, place: str) -> str:
 
 
 def _tries(key: str) -> Iterator[str]:
-    """The keys of a first try, a second one, and so on."""
+    """Yield the keys of a first try, a second one, and so on."""
     yield step_key(key)
     for number in count(2):
         yield step_key(f"{key}~{number}")
@@ -273,7 +273,7 @@ def valid(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
                 known = results.pop(call["id"] or "", None)
                 text = f"It did not end: {MAY_HAVE_HAPPENED}."
                 made.append(known or ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
-            # No tool sees these, but the model's server does, and wants to know what became of them.
+            # No tool sees these, but the model's server does, and wants to know their outcome.
             for wrong in message.invalid_tool_calls:
                 known = results.pop(wrong["id"] or "", None)
                 text = f"The call was not made: its arguments are no JSON object: {wrong['args']}"
@@ -282,7 +282,7 @@ def valid(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 
 def as_interrupt(value: Any) -> Interrupt:
-    """What a graph interrupts itself with, as a question to a person."""
+    """Turn the value of a graph's interrupt into a question to a person."""
     if calls := calls_in(value):
         return Interrupt("need_approval", question(calls)[:_PROMPT])
     about = cast("dict[str, Any]", value if isinstance(value, dict) else {})

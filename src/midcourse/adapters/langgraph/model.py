@@ -125,10 +125,10 @@ class LangChainStepModel(BaseChatModel):
             return ChatResult(generations=[ChatGeneration(message=_with_own_ids(cast("AIMessage", message), sent))])
 
     def _once(self) -> BaseChatModel:
-        """The model without tries of its own: a request that it makes again is one that nobody sees or can stop."""
+        """Return the model without its own retries: those requests could not be seen or stopped."""
         changed: dict[str, Any] = {"max_retries": 0} if hasattr(self.inner, "max_retries") else {}
         if getattr(self.inner, "stream_usage", 0) is None:
-            changed["stream_usage"] = True  # else nobody knows what it costs
+            changed["stream_usage"] = True  # else its cost is unknown
         client = getattr(self.inner, "root_async_client", None)
         if client is None or not hasattr(client, "with_options"):
             return self.inner.model_copy(update=changed) if changed else self.inner
@@ -142,9 +142,9 @@ def held(model: BaseChatModel) -> LangChainStepModel: ...
 @overload
 def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]: ...
 def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """A chat model whose requests are steps in a held graph, and which is itself anywhere else.
+    """Wrap a chat model: its requests are steps in a held graph, and ordinary requests anywhere else.
 
-    Also one that tools or a schema are bound to already.
+    Works for one that tools or a schema are bound to already.
 
     Raises:
         InvalidInput: there is no chat model in it.
@@ -162,7 +162,7 @@ def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
 
 
 def chat_model_in(runnable: Any) -> BaseChatModel | None:
-    """The chat model that something is bound to, or that a chain asks."""
+    """Return the chat model that something is bound to, or that a chain asks."""
     if isinstance(runnable, BaseChatModel):
         return runnable
     inner: list[Any] = []
@@ -176,7 +176,7 @@ def chat_model_in(runnable: Any) -> BaseChatModel | None:
 
 
 def in_place_of(old: BaseChatModel, new: BaseChatModel, runnable: Any) -> Runnable[Any, Any]:
-    """The same runnable with another model in it."""
+    """Return the same runnable with another model in it."""
     made: Any = runnable
     if runnable is old:
         made = new
@@ -193,12 +193,12 @@ def in_place_of(old: BaseChatModel, new: BaseChatModel, runnable: Any) -> Runnab
 
 
 def _contents(messages: Sequence[BaseMessage]) -> str:
-    """What is asked, without what is made anew each time, such as ids."""
+    """Return the contents of a request, without what is new each time, such as ids."""
     return repr([(one.type, one.content, getattr(one, "tool_calls", ())) for one in messages])
 
 
 def _holder() -> HeldGraphRun | None:
-    """The run to make a step of; None where there is none, or where this is part of a step already."""
+    """Return the run to make a step of; None without one, or inside a step."""
     held = current()
     if held is not None and in_a_step():
         if running():
@@ -211,7 +211,7 @@ def _holder() -> HeldGraphRun | None:
 
 
 def is_held_request(model: str) -> bool:
-    """Whether a request to a model of this type is one of ours, or made for one of ours."""
+    """Return True if a request to a model of this type is one of ours, or made for one of ours."""
     return model.startswith(_OURS) or _asks_inner.get()
 
 
@@ -244,7 +244,7 @@ def _end(message: AIMessageChunk, answer: ModelAnswer | None = None) -> StreamEn
 
 
 def _with_own_ids(message: AIMessage, before: Sequence[BaseMessage]) -> AIMessage:
-    """The message with a call id of its own for each call."""
+    """Return the message with a call id of its own for each call."""
     ids = OwnIds(call["id"] or "" for one in before if isinstance(one, AIMessage) for call in _all_calls(one))
     calls = [{**call, "id": ids.own(call["id"] or "")} for call in message.tool_calls]
     wrong = [{**call, "id": ids.own(call["id"] or "")} for call in message.invalid_tool_calls]

@@ -31,7 +31,7 @@ from midcourse.runtime.tools import Tool
 
 
 def held_nodes(nodes: Mapping[str, PregelNode], open_nodes: Collection[str]) -> dict[str, PregelNode]:
-    """The nodes of a graph, with tools and plain nodes made steps. The graph's own are left as they are."""
+    """Return the nodes of a graph, with tools and plain nodes made steps. The graph's own are left as they are."""
     made: dict[str, PregelNode] = {}
     for name, node in nodes.items():
         bound: Any = node.bound
@@ -52,7 +52,7 @@ def held_nodes(nodes: Mapping[str, PregelNode], open_nodes: Collection[str]) -> 
 
 
 def _hold_tools_below(bound: Any, open_nodes: Collection[str]) -> None:
-    """In graphs that a function calls, which only the function can name: their tools are steps in held runs alone."""
+    """Hold the tools of graphs that a function calls, which only the function can name: steps in held runs alone."""
     for graph in graphs_reached([bound.func, bound.afunc]):
         for name, node in list(graph.nodes.items()):
             if isinstance(node.bound, ToolNode) and not getattr(node.bound, _HELD, False):
@@ -64,20 +64,20 @@ def _is_plain(bound: Any) -> bool:
 
 
 def _function(bound: Any) -> Callable[..., Any] | None:
-    """What LangGraph would run: the awaited half of a node that has two."""
+    """Return the function that LangGraph would run: the awaited half of a node that has two."""
     if type(bound) is not RunnableCallable:
         return None
     return cast("Callable[..., Any] | None", bound.func if _is_lent_a_thread(bound) else bound.afunc)
 
 
 def _is_lent_a_thread(bound: Any) -> bool:
-    """Whether it is a plain function only, which LangGraph would run in one of the loop's few threads."""
+    """Return True for a function that is only plain, which LangGraph would run in one of the loop's few threads."""
     afunc: object = bound.afunc
     return afunc is None or (isinstance(afunc, partial) and cast("partial[Any]", afunc).func is run_in_executor)
 
 
 def _open_node(bound: Any, open_nodes: Collection[str]) -> Any:
-    """A node that is run as LangGraph runs it, its tasks as steps."""
+    """Run a node as LangGraph runs it, with its tasks as steps."""
     function: Any = partial(in_own_thread, bound.func) if _is_lent_a_thread(bound) else bound.afunc
 
     async def opened(*arguments: Any, **keywords: Any) -> Any:
@@ -111,9 +111,9 @@ def _held_node(name: str, bound: "RunnableCallable") -> "RunnableCallable":
 def _asking(
     name: str, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Callable[[], Any]:
-    """A call of a tool's function whose ``interrupt()`` is its own.
+    """Wrap a call of a tool's function so that its ``interrupt()`` is its own.
 
-    LangGraph counts the interrupts of a whole node, and runs all calls of it again for an answer. Here the call alone
+    LangGraph counts the interrupts of a whole node, and runs all calls of it again for an answer. Here only this call
     is tried again, with the answers that were given to it.
     """
 
@@ -161,7 +161,7 @@ def _own_interrupts(name: str) -> Generator[None]:
 
 
 def _drop(writes: object) -> None:
-    """The answers are in the journal: LangGraph need not keep them as writes of its node."""
+    """Drop the answers from the node's writes: they are in the journal."""
 
 
 Execute = Callable[[Any], Awaitable[Any]]
@@ -169,7 +169,7 @@ _HELD = "_midcourse_held"
 
 
 def _held_tools(node: ToolNode, open_nodes: Collection[str]) -> ToolNode:
-    """The node with each of its calls a step, inside whatever wrapper it has already."""
+    """Return the node with each of its calls a step, inside any wrapper it has already."""
     made: Any = copy.copy(node)
     made.func, made.afunc = made._func, made._afunc  # noqa: SLF001 - the copy's, which the original's would pass by
     theirs = cast("Callable[[Any, Execute], Awaitable[Any]] | None", made._awrap_tool_call)  # noqa: SLF001 - its only hook
@@ -222,7 +222,7 @@ async def _call(execute: Execute, open_nodes: Collection[str], request: Any) -> 
             raise_as_was(error)
         return held.restored(result)
 
-    # LangChain looks at the signature for what it puts in beside the model's arguments.
+    # LangChain reads the signature for what it puts in beside the model's arguments.
     own, kind = cast("Any", tool), cast("Any", type(tool))
     named = function or (own._run if kind._arun is cast("Any", BaseTool)._arun else own._arun)  # noqa: SLF001 - as BaseTool does
     update_wrapper(step, inspect.unwrap(getattr(named, "function", named)))

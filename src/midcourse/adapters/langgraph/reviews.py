@@ -8,7 +8,7 @@ _NO: Final = frozenset({"no", "reject", "false"})
 
 
 def calls_in(value: Any) -> Sequence[Mapping[str, Any]] | None:
-    """The calls that an interrupt wants reviewed, all at once or one by itself; None if it is about something else."""
+    """Return the calls that an interrupt wants reviewed; None if it is about something else."""
     about = cast("Mapping[str, Any]", value if isinstance(value, dict) else {})
     if isinstance(about.get("action_requests"), list) and isinstance(about.get("review_configs"), list):
         return cast("list[Mapping[str, Any]]", about["action_requests"])
@@ -16,12 +16,12 @@ def calls_in(value: Any) -> Sequence[Mapping[str, Any]] | None:
 
 
 def question(calls: Sequence[Mapping[str, Any]]) -> str:
-    """What a person reads."""
+    """Return the question that a person reads."""
     return "\n\n".join(str(one.get("description") or f"{one.get('name')} with {one.get('args')}") for one in calls)
 
 
 def decided(value: Any, answer: Any) -> Any:
-    """The answer as the middleware takes it. Words decide about all the calls; a mapping is its own form already."""
+    """Return the answer in the middleware's form. Plain text decides all the calls; a mapping has that form."""
     calls = calls_in(value)
     if calls is None or isinstance(answer, dict):
         return cast("Any", answer)

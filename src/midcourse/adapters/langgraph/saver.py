@@ -42,7 +42,7 @@ from midcourse.errors import Damaged, InvalidInput
 from midcourse.ports.store import Store
 
 _REMEMBERED: Final = 1_000
-"""How many namespaces' last checkpoints are kept in memory; a put on top of another one reads it."""
+"""The number of namespaces whose last checkpoint is kept in memory; a put on top of another one reads it."""
 
 
 class MidcourseSaver(BridgedSaver):
@@ -66,7 +66,7 @@ class MidcourseSaver(BridgedSaver):
         self._last = _LastRecords()
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """The version after ``current``: of the kind that the thread has, which another saver may have begun."""
+        """Return the version after ``current``, of the kind that the thread has, which another saver may have begun."""
         if not isinstance(current, str):
             return super().get_next_version(current, channel)
         number, dot, rest = current.partition(".")
@@ -148,7 +148,7 @@ class MidcourseSaver(BridgedSaver):
             await self._write(address.shelf, items)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """The checkpoint that ``config`` names, or the newest of its thread and namespace; None if there is none."""
+        """Return the checkpoint that ``config`` names, or the newest of its thread and namespace, if there is one."""
         shelf, namespace = _shelf(config), _namespace(config) or ""
         if checkpoint := get_checkpoint_id(config):
             address = CheckpointAddress(shelf, namespace, checkpoint)
@@ -223,8 +223,8 @@ class MidcourseSaver(BridgedSaver):
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep only the newest checkpoint of each namespace, or with the strategy ``delete`` nothing.
 
-        With a checkpoint whose delta channels are made from the writes of those before it, these stay, too. Not for a
-        thread that is being run: what goes on from an older checkpoint meanwhile would lose its beginning.
+        If a checkpoint's delta channels are made from the writes of earlier ones, these stay, too. Not for a thread
+        that is being run: a run from an older checkpoint would lose its beginning.
 
         Raises:
             InvalidInput: there is no such strategy.
@@ -248,7 +248,7 @@ class MidcourseSaver(BridgedSaver):
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """What was written to each channel before the checkpoint, back to the nearest one that has a value for it."""
+        """Return the writes to each channel before the checkpoint, back to the nearest one that has a value for it."""
         histories: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
         waiting = set(channels)
         address = CheckpointAddress(_shelf(config), _namespace(config) or "", get_checkpoint_id(config) or "")
@@ -295,7 +295,7 @@ class MidcourseSaver(BridgedSaver):
         }
 
     async def _goes_on(self, address: CheckpointAddress, channel: str, reference: Reference | None) -> bool:
-        """Whether another value continues the one at ``reference`` already."""
+        """Return True if another value continues the one at ``reference`` already."""
         if reference is None:
             return False
         following = piece_at(chain_of(address.namespace, channel, reference), reference.place + 1)
@@ -347,7 +347,7 @@ class MidcourseSaver(BridgedSaver):
     def _history(
         self, address: CheckpointAddress, records: Mapping[CheckpointAddress, CheckpointRecord]
     ) -> Iterable[CheckpointAddress]:
-        """The checkpoint, and those before it whose writes its delta channels are made from."""
+        """Yield the checkpoint, and those before it whose writes its delta channels are made from."""
         record = records[address]
         counters = self._metadata(record).get("counters_since_delta_snapshot") or {}
         waiting = {channel for channel in counters if not record.channels.get(channel, Reference(0)).kind}

@@ -1,4 +1,4 @@
-"""Whether a function reaches a held model, a ``@task`` or ``interrupt()``: looked for in what it names."""
+"""Detect if a function reaches a held model, a ``@task`` or ``interrupt()``, by the names it uses."""
 
 import dis
 import sys
@@ -18,9 +18,9 @@ from midcourse.adapters.langgraph.model import LangChainStepModel, held
 
 _DEEP: Final = 6
 _MANY: Final = 2_000
-"""Things looked at for one node: beyond that it is a plain one, unless ``open_nodes`` names it."""
+"""The limit of objects checked for one node: beyond it, the node is a plain one, unless ``open_nodes`` names it."""
 _WIDE: Final = 50
-"""Members of one collection that are looked at."""
+"""The number of members checked of one collection."""
 _PARTS_OF_RUNNABLES: Final = (
     "bound",  # a binding, a retry
     "steps",  # a sequence
@@ -42,12 +42,12 @@ _PLAIN: Final = (str, bytes, int, float, complex, bool, type(None), type, Module
 
 
 def reaches_steps(value: object) -> bool:
-    """Whether a function, or any other value, leads to a held model, to a ``@task`` or to ``interrupt()``."""
+    """Return True if a function, or any other value, leads to a held model, to a ``@task`` or to ``interrupt()``."""
     return any(map(_is_one, _reached(value)))
 
 
 def graphs_reached(value: object) -> "list[Pregel[Any, Any, Any, Any]]":
-    """The graphs that a function leads to, and may call."""
+    """Return the graphs that a function leads to, and may call."""
     return [cast("Pregel[Any, Any, Any, Any]", one) for one in _reached(value) if isinstance(one, Pregel)]
 
 
@@ -100,7 +100,7 @@ def _parts(value: object) -> Iterator[object]:
 
 
 def _methods(method: MethodType) -> Iterator[object]:
-    """The methods of its object that it may call: those whose names it has."""
+    """Yield the methods of its object that it may call: those whose names it uses."""
     code = getattr(method.__func__, "__code__", None)
     for name in set(_names(code)) if code else ():
         found = getattr(type(method.__self__), name, None)
@@ -109,7 +109,7 @@ def _methods(method: MethodType) -> Iterator[object]:
 
 
 def _members(value: object) -> Iterator[object]:
-    """What an object of the user's has: its attributes, and what it does when it is called."""
+    """Yield the members of a user's object: its attributes, and its ``__call__``."""
     if _is_of_others(type(value).__module__):
         return
     members: object = getattr(value, "__dict__", None)
@@ -121,7 +121,7 @@ def _members(value: object) -> Iterator[object]:
 
 
 def _named(function: FunctionType) -> Iterator[object]:
-    """What a function names, those in it included: free variables, globals, defaults, attributes of modules."""
+    """Yield what a function and its nested ones name: free variables, globals, defaults, attributes of modules."""
     yield function.__dict__.get("__wrapped__")
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # not filled yet
@@ -162,5 +162,5 @@ def _globals(code: CodeType) -> Iterator[str]:
 
 
 def _is_of_others(module: str, but: Collection[str] = ()) -> bool:
-    """Whether it belongs to Python or to the framework: there is no held model in there that the user put there."""
+    """Return True if it belongs to Python or to the framework, where no user puts a held model."""
     return module.partition(".")[0] in _OTHERS and module not in but

@@ -21,7 +21,7 @@ from midcourse.runtime.calls import in_a_step
 from midcourse.runtime.tools import Tool
 
 _CALL = "__pregel_call"
-"""Where LangGraph has, in a node's config, what schedules a task."""
+"""The key of a node's config under which LangGraph has its scheduler of tasks."""
 
 _known: WeakKeyDictionary[Callable[..., Any], bool] = WeakKeyDictionary()
 
@@ -30,7 +30,7 @@ Given = tuple[tuple[Any, ...], dict[str, Any]]
 
 @contextmanager
 def tasks_held(open_nodes: Collection[str]) -> Generator[None]:
-    """In here, a ``@task`` that is called becomes a step, unless this is part of one already."""
+    """Turn each ``@task`` called in this block into a step, unless this is part of one already."""
     config = var_child_runnable_config.get() or {}
     settings = config.get("configurable", {})
     schedule = settings.get(_CALL)
@@ -60,7 +60,7 @@ def _seen(ended: "asyncio.Future[Any]") -> None:
 
 
 def _held_task(function: Callable[..., Any], given: Given, open_nodes: Collection[str]) -> Callable[..., Any]:
-    """The task as LangGraph shall run it, under the name it would have there: its id is made of it."""
+    """Return the task for LangGraph to run, under its original name, of which its id is made."""
     inner = getattr(function, "func", None)
     name = str(getattr(function, "__name__", getattr(inner, "__name__", type(function).__name__)))
     is_open = name in open_nodes or _reaches_steps(function)
@@ -86,7 +86,7 @@ def _reaches_steps(function: Callable[..., Any]) -> bool:
 
 
 def _named(given: Given, tool: Tool[..., Any]) -> Mapping[str, object]:
-    """The arguments by name, as far as JSON has words for them."""
+    """Return the arguments by name, as far as they are JSON."""
     arguments, keywords = given
     bound = inspect.signature(tool.function).bind_partial(*arguments, **keywords)
     return cast("dict[str, object]", to_jsonable_python(bound.arguments, fallback=str))

@@ -1,4 +1,4 @@
-"""A plain function of an open node in a thread of its own, where it may wait for days and keeps nobody from theirs."""
+"""Run a plain function of an open node in a thread of its own, where it may wait for days and blocks no other."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ _names = count(1)
 
 
 class OwnThread:
-    """What a thread waits for on the loop; with its node, that is given up."""
+    """Hold the futures that a thread waits for on the loop; they are abandoned with its node."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -22,7 +22,7 @@ class OwnThread:
         self._is_left = False
 
     def keep(self, future: Future[Any]) -> None:
-        """It is something that this thread may wait for."""
+        """Register a future that this thread may wait for."""
         with self._lock:
             self._waits_for.add(future)
             is_left = self._is_left
@@ -31,7 +31,7 @@ class OwnThread:
         future.add_done_callback(self._waits_for.discard)
 
     def leave(self) -> None:
-        """Nobody waits for this thread any more: it need not wait for anything either."""
+        """Abandon this thread: its result is no longer wanted, so it need not wait for anything."""
         with self._lock:
             self._is_left = True
             given_up = list(self._waits_for)
@@ -57,7 +57,7 @@ def wait_for(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop)
 
 
 async def in_own_thread(function: Callable[..., T], /, *arguments: Any, **keywords: Any) -> T:
-    """What ``function`` returns. One that nobody waits for any more goes on, and what it returns is dropped."""
+    """Return the result of ``function``. One that is abandoned runs to its end, and its result is dropped."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[T] = loop.create_future()
     own = OwnThread()
@@ -77,7 +77,7 @@ async def in_own_thread(function: Callable[..., T], /, *arguments: Any, **keywor
             deliver, what = ended.set_exception, RuntimeError(f"StopIteration: {error}")
         except BaseException as error:  # noqa: BLE001 - it is the node's, and the graph's to handle
             deliver, what = ended.set_exception, error
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+        with suppress(RuntimeError):  # the loop is closed, and no task waits
             loop.call_soon_threadsafe(tell, deliver, what)
 
     # A daemon: a process must be able to end while a node waits.

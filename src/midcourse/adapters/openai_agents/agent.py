@@ -196,7 +196,7 @@ class HeldAgentRun:
         return to_jsonable_python(result.final_output)
 
     async def _keep_all(self, error: MaxTurnsExceeded) -> None:
-        """Keep what was done, with the count begun anew: a resume goes on from there."""
+        """Keep what was done, and restart the count: a resume continues from there."""
         if self.response is not None and error.run_data is not None and not self.run.under_way:
             self._keep(grown(self.asked, self.response, error.run_data.new_items))
             self.used.keep()
@@ -219,13 +219,13 @@ class HeldAgentRun:
     # ---- what the SDK is given
 
     def copies(self, config: RunConfig) -> Copies:
-        """The copies of agents as they run under ``config``."""
+        """Return the copies of agents as they run under ``config``."""
         if id(config) not in self._all:
             self._all[id(config)] = (config, Copies(self, config))
         return self._all[id(config)][1]
 
     def configured(self, config: RunConfig) -> RunConfig:
-        """The configuration with our place before each request; models and their settings are in the copies."""
+        """Return the configuration with our hook before each request; models and their settings are in the copies."""
 
         async def before(data: CallModelData[Any]) -> ModelInputData:
             await self._before_request(cast("list[Item]", data.model_data.input), data.agent)
@@ -257,7 +257,7 @@ class HeldAgentRun:
         self._turns += 1
 
     async def _save(self, items: Sequence[Item], agent: agents.Agent[Any]) -> None:
-        """Keep the conversation as the place to go on from, where nothing else is under way."""
+        """Keep the conversation as the place to continue from, where nothing else is under way."""
         if self.run.under_way:
             return
         self._keep(items)
@@ -268,7 +268,7 @@ class HeldAgentRun:
 
 
 def _configuration(given: RunConfig | dict[str, Any] | None) -> RunConfig:
-    """The configuration, with tracing off unless somebody wants it: it sends what the agent does to OpenAI."""
+    """Return the configuration with tracing off unless it was asked for: it sends the agent's actions to OpenAI."""
     if given is None or isinstance(given, dict):
         return _coerce_run_config({"tracing_disabled": True, **(given or {})})
     return given

@@ -41,7 +41,7 @@ class Copies:
         self._names: dict[str, Agent[Any]] = {}
 
     def of(self, agent: Agent[Any]) -> Agent[Any]:
-        """The copy of an agent; of a copy, itself."""
+        """Return the copy of an agent; of a copy, itself."""
         if id(agent) in self._made:
             return self._made[id(agent)][1]
         config = self._config
@@ -75,11 +75,11 @@ class Copies:
         return made
 
     def name_of(self, agent: Agent[Any]) -> str:
-        """The name under which a copy is found again, in another process too."""
+        """Return the name under which a copy is found again, in another process too."""
         return next(name for name, one in self._names.items() if one is agent)
 
     def named(self, name: str, first: Agent[Any]) -> Agent[Any]:
-        """The copy of that name, among ``first`` and all it hands off to.
+        """Return the copy of that name, among ``first`` and all it hands off to.
 
         Raises:
             InvalidInput: there is none, here and now.
@@ -145,7 +145,7 @@ def type_of_results(agent: Agent[Any], name: str) -> TypeAdapter[Any] | None:
 
 
 def reachable(agent: Agent[Any]) -> Iterator[Agent[Any]]:
-    """An agent, all it hands off to, and all that are tools of those."""
+    """Yield an agent, all it hands off to, and all that are tools of those."""
     waiting, seen = deque([agent]), {id(agent)}
     while waiting:
         one = waiting.popleft()

@@ -23,17 +23,17 @@ from midcourse.runtime.run import Run
 
 Item: TypeAlias = dict[str, Any]
 NESTED_MODEL: Final = "nested model"
-"""What a request of an agent that runs as a tool is called among the steps."""
+"""The name, among the steps, of a request of an agent that runs as a tool."""
 LEFT: Final = "It was begun and did not end. What it had done until then stays done."
 _REFUSED: Final = "refused"
-"""Where ``run.state`` has the response that a guardrail refused."""
+"""The key of ``run.state`` that has the response that a guardrail refused."""
 
 _outputs: Final[TypeAdapter[list[ResponseOutputItem]]] = TypeAdapter(list[ResponseOutputItem])
 _usage: Final = TypeAdapter(Usage)
 
 
 class ItemHistory(SavedHistory[Item]):
-    """What the model and the agent have said to each other, as the next request would send it."""
+    """The messages of the model and the agent, as the next request would send them."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run, msgspec.json.Decoder(list[Item]).decode, lambda items: [dict(item) for item in items])
@@ -74,17 +74,17 @@ class ItemHistory(SavedHistory[Item]):
 
 
 def nested_key(outer: str, ordinal: int) -> str:
-    """The key of the n-th model request of an agent that runs as the tool call ``outer``."""
+    """Return the key of the n-th model request of an agent that runs as the tool call ``outer``."""
     return step_key(f"{outer}:{ordinal}")
 
 
 def said(text: str) -> Item:
-    """What a model had said when it was cut."""
+    """Return the model's text when it was cut, as an item."""
     return {"role": "assistant", "content": text}
 
 
 def told(text: str) -> Item:
-    """What a person says."""
+    """Return a person's message, as an item."""
     return {"role": "user", "content": text}
 
 
@@ -98,7 +98,7 @@ def as_given(items: list[Item]) -> str | list[Item]:
 
 
 def continued(given: dict[str, Any], answer: ModelAnswer) -> dict[str, Any]:
-    """The request as it is, or as it goes on from what an attempt before had said."""
+    """Return the request as it is, or with what an earlier attempt said, to be continued."""
     if not answer.said:
         return given
     before = given["input"]
@@ -107,7 +107,7 @@ def continued(given: dict[str, Any], answer: ModelAnswer) -> dict[str, Any]:
 
 
 def whole(response: ModelResponse, text: str) -> ModelResponse:
-    """A response that goes on from another, with the text of both."""
+    """Return a response that continues another, with the text of both."""
     own = next((item for item in response.output if isinstance(item, ResponseOutputMessage)), None)
     content = ResponseOutputText(type="output_text", text=text, annotations=[])
     message = ResponseOutputMessage(
@@ -118,7 +118,7 @@ def whole(response: ModelResponse, text: str) -> ModelResponse:
 
 
 def grown(asked: Sequence[Item], response: ModelResponse, made: Iterable[RunItem]) -> list[Item]:
-    """The conversation after a response: what was asked, what was said, and what its calls gave."""
+    """Return the conversation after a response: the request, the response, and the results of its calls."""
     wanted = {call.call_id for call in calls_of(response)}
     results = [item.to_input_item() for item in made if item.type in ("tool_call_output_item", "handoff_output_item")]
     given = [result for result in _sent(results) if result.get("call_id") in wanted]
@@ -126,7 +126,7 @@ def grown(asked: Sequence[Item], response: ModelResponse, made: Iterable[RunItem
 
 
 def with_own_ids(response: ModelResponse, ids: OwnIds) -> ModelResponse:
-    """The response with a call id of its own for each call."""
+    """Return the response with a call id of its own for each call."""
     output = list(response.output)
     for index, item in enumerate(output):
         if isinstance(item, ResponseFunctionToolCall):
@@ -136,29 +136,27 @@ def with_own_ids(response: ModelResponse, ids: OwnIds) -> ModelResponse:
 
 
 def calls_of(response: ModelResponse) -> list[ResponseFunctionToolCall]:
-    """The function calls of a response, handoffs among them."""
+    """Return the function calls of a response, handoffs among them."""
     return [item for item in response.output if isinstance(item, ResponseFunctionToolCall)]
 
 
 def uses_tools(response: ModelResponse) -> bool:
-    """Whether an agent with this response has used a tool, as the SDK counts: a search for tools is no use of one."""
+    """Return True if this response has used a tool, as the SDK counts: a search for tools is no use of one."""
     return any(item.type.endswith("_call") and item.type != "tool_search_call" for item in response.output)
 
 
 def text_of(response: ModelResponse) -> str:
-    """The words of a response."""
     return "".join(filter(None, map(ItemHelpers.extract_text, response.output)))
 
 
 def dump_response(response: ModelResponse) -> Mapping[str, Any]:
-    """A response as JSON has it. Fields nobody set stay out, as they do in the SDK's own requests."""
+    """Return a response as JSON. Unset fields stay out, as they do in the SDK's own requests."""
     output = [item.model_dump(mode="json", exclude_unset=True, warnings=False) for item in response.output]
     usage = _usage.dump_python(response.usage, mode="json")
     return {"output": output, "usage": usage, "response_id": response.response_id, "request_id": response.request_id}
 
 
 def load_response(content: Any) -> ModelResponse:
-    """A response from JSON."""
     return ModelResponse(
         output=_outputs.validate_python(content["output"]),
         usage=_usage.validate_python(content["usage"]),

@@ -1,4 +1,4 @@
-"""The MCP servers of an agent, connected while it runs here: in a process that resumes it, nobody else would."""
+"""Connect the MCP servers of an agent while it runs here: a process that resumes it must connect them itself."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -70,7 +70,7 @@ async def connected(agent: Agent[Any]) -> AsyncGenerator[None]:
                 await keeper.gone()
             if keeper is None:
                 if getattr(server, "session", None) is not None:
-                    continue  # somebody else has connected it, and will disconnect it
+                    continue  # other code has connected it, and will disconnect it
                 keeper = _Keeper(server, place)
             keeper.users += 1
             used.append(keeper)

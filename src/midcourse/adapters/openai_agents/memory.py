@@ -16,7 +16,7 @@ SAVE: Final = "save session"
 
 
 class SessionMemory:
-    """What is in an SDK's session, as steps. ``run.state["remembered"]`` counts the items that are in it."""
+    """Read and write an SDK's session in steps. ``run.state["remembered"]`` counts the items that are in it."""
 
     def __init__(self, run: Run, agent: str, session: Session) -> None:
         self._run = run
@@ -25,10 +25,10 @@ class SessionMemory:
         self._save = declared_tool(
             self._add, name=SAVE, origin=f"{agent}:{run.session_id}:{SAVE}", effect="write", probe=self._is_there
         )
-        register(self._save)  # for whoever must find out, here, whether it happened
+        register(self._save)  # for the check, here, whether it happened
 
     async def before(self, items: list[Item]) -> list[Item]:
-        """The conversation, begun with what the session remembers if this is the first turn."""
+        """Return the conversation, begun with the session's memory if this is the first turn."""
         if "remembered" in self._run.state:
             return items
         found = cast("list[Item]", await self._run.call(self._read, {}, body=self._get))
@@ -36,9 +36,9 @@ class SessionMemory:
         return [*found, *items]
 
     def follow(self, kept: Sequence[Item], items: Sequence[Item]) -> None:
-        """The conversation is now ``items`` and was ``kept``: find what is remembered again, if somebody changed that.
+        """Follow a conversation from ``kept`` to ``items``: find the remembered part again, if it was changed.
 
-        A handoff's filter may leave out what was said before. Nothing new is lost: what it made of it is new, too.
+        A handoff's filter may leave out earlier messages. Nothing new is lost: what the filter made of it is new, too.
         """
         remembered: int = self._run.state["remembered"]
         if list(kept[:remembered]) == list(items[:remembered]):

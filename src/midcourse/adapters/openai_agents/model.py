@@ -71,7 +71,7 @@ class OpenAIStepModel(Model):
         conversation_id: str | None = None,
         prompt: ResponsePromptParam | None = None,
     ) -> ModelResponse:
-        """The response, from the journal if it is there."""
+        """Return the response, from the journal if it is there."""
         held, nest = self._held, the_nest()
         settings = model_settings if nest else held.used.settings(model_settings)
         given: dict[str, Any] = {
@@ -123,7 +123,7 @@ class OpenAIStepModel(Model):
             heard = held.run.state.get("heard", 0)
             content = await held.run.stream(name, body, key=key, on_redirect="raise", heard=heard)
         except asyncio.CancelledError:
-            patience.end()  # nobody waits for it any more: a guardrail has been tripped
+            patience.end()  # it was abandoned: a guardrail has been tripped
             raise
         except Redirected as redirect:
             cut = [said(redirect.partial)] if redirect.partial else []
@@ -149,7 +149,7 @@ class OpenAIStepModel(Model):
         conversation_id: str | None = None,
         prompt: ResponsePromptParam | None = None,
     ) -> AsyncIterator[TResponseStreamEvent]:
-        """The end of a stream that is over: a token that was shown could not be taken back by a cut."""
+        """Yield only the end of the stream, when it is over: a cut could not take back a token that was shown."""
         response = await self.get_response(
             system_instructions,
             input,
@@ -175,7 +175,7 @@ class OpenAIStepModel(Model):
     async def _events(
         self, given: dict[str, Any], patience: "_Patience"
     ) -> AsyncGenerator[str | tuple[ModelResponse, str]]:
-        """The words as they come, and the response with the name of the model that gave it."""
+        """Yield the words as they come, and the response with the name of the model that gave it."""
         patience.begin()
         done: list[ResponseOutputItem] = []
         response: Response | None = None
@@ -280,7 +280,7 @@ class OpenAIStepModel(Model):
 
 
 class _Patience:
-    """How long an answer is waited for. Each event by itself: a limit must not strike while the step has the word."""
+    """Limit the wait for an answer, event by event: the limit must not strike while the step is working."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
@@ -298,11 +298,11 @@ class _Patience:
             self._waiting.reschedule(0.0)
 
     async def wait_for(self, event: Awaitable[T]) -> T:
-        """The next event.
+        """Return the next event.
 
         Raises:
             ModelTimeoutError: it did not come in time, by the settings of the agent.
-            ModelBehaviorError: nobody waits for it any more.
+            ModelBehaviorError: the stream was abandoned.
         """
         self._waiting = asyncio.timeout_at(0.0 if self._ended else self._until)
         try:
@@ -319,7 +319,7 @@ class _Patience:
 
 
 class _Broken(Exception):
-    """What a failed stream calls the reason: it says whether the request is made again."""
+    """The reason of a failed stream: it decides if the request is made again."""
 
     def __init__(self, event: object) -> None:
         super().__init__()
@@ -328,7 +328,7 @@ class _Broken(Exception):
 
 
 def _why(event: object) -> str:
-    """What a failed stream says of itself."""
+    """Return the reason that a failed stream reports."""
     response = getattr(event, "response", None)
     details = getattr(response, "error", None) or getattr(response, "incomplete_details", None)
     reason = getattr(details, "message", None) or getattr(details, "reason", None) or getattr(event, "message", None)

@@ -18,7 +18,7 @@ class NestedRun:
     requests: int = 0
 
     def next_request(self) -> str:
-        """The key of its next model request."""
+        """Return the key of its next model request."""
         self.requests += 1
         return nested_key(self.outer, self.requests)
 
@@ -27,7 +27,7 @@ _nest: Final[ContextVar[NestedRun | None]] = ContextVar("midcourse_openai_agents
 
 
 def the_nest() -> NestedRun | None:
-    """The run inside a tool call that this code belongs to; None in the agent's own run."""
+    """Return the run inside a tool call that this code belongs to; None in the agent's own run."""
     return _nest.get()
 
 
@@ -37,11 +37,11 @@ def enter_nest(call_id: str) -> None:
 
 
 def full_id(call_id: str) -> str:
-    """A model's id of a call, with the calls it happens in."""
+    """Return a model's id of a call, preceded by the calls it happens in."""
     nest = _nest.get()
     return f"{nest.outer}:{call_id}" if nest else call_id
 
 
 def call_key(call_id: str) -> str:
-    """The key of the step that a model's call is."""
+    """Return the key of the step for a model's call."""
     return step_key(full_id(call_id))

@@ -1,4 +1,4 @@
-"""What a tool returned, as it can be journaled, and back as the OpenAI Agents SDK takes it."""
+"""Journal the results of tools, and restore them as the OpenAI Agents SDK takes them."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _KINDS: Final[dict[str, type[BaseModel]]] = {
 
 
 def journaled(result: Any) -> object:
-    """A result as it can be journaled."""
+    """Return a result in a form that can be journaled."""
     if isinstance(result, list | tuple):
         return [journaled(one) for one in cast("list[Any]", result)]
     if isinstance(result, BaseModel) and type(result).__name__ in _KINDS:

@@ -42,7 +42,7 @@ _BROKEN_OFF: Final = "Interrupted by the user before it had finished. What it ha
 
 
 class ToolFailed(Exception):
-    """What a tool's function raised, as the journal has it: its text, and the name of its class in ``kind``."""
+    """The failure of a tool's function as the journal has it: its text, and the name of its class in ``kind``."""
 
     def __init__(self, detail: str, kind: str) -> None:
         super().__init__(detail)
@@ -52,7 +52,7 @@ class ToolFailed(Exception):
 def step_tool(
     tool: FunctionTool, held: "HeldAgentRun", wrapped_agent: Callable[[Any, RunConfig | None], Any]
 ) -> FunctionTool:
-    """A copy of a function tool whose calls are steps; of an agent as a tool, one whose inside is."""
+    """Copy a function tool so that its calls are steps; for an agent as a tool, its inside is."""
     made = copy.copy(tool)
     inside = _with_agent(tool, held, wrapped_agent) if tool._is_agent_tool else None  # noqa: SLF001 - it has no other mark  # pyright: ignore[reportPrivateUsage]
     call = _Calls(tool, held).call if inside is None else _Runs(tool, held, inside).call
@@ -129,7 +129,7 @@ class _Calls:
     def _prepared(
         self, ctx: ToolContext[Any], input: str
     ) -> tuple[dict[str, object], Tool[..., Any], Callable[[], object]]:
-        """The arguments by name, the tool with what it declares, and how it is called."""
+        """Return the arguments by name, the tool with its declaration, and its call."""
         tool, schema = self._tool, self._schema
         found = _read(tool.name, input)
         if self._function is None or schema is None:
@@ -152,7 +152,7 @@ class _Calls:
         return arguments, made, _calling(made.function, given, by_name)
 
     def _elsewhere(self) -> Tool[..., Any]:
-        """A tool that is no Python function: a server's (MCP), or one made by hand."""
+        """Return a tool that is no Python function: a server's (MCP), or one made by hand."""
         tool, held = self._tool, self._held
         inner = tool.on_invoke_tool
 
@@ -211,12 +211,12 @@ class _Runs:
         try:
             return await self._inside(ctx, input)
         except NewCourse:
-            # The outer model is told, and finds out at its next request what the person wants.
+            # The outer model is notified, and gets the person's message with its next request.
             return _BROKEN_OFF
 
 
 async def approval_of(tool: FunctionTool, ctx: ToolContext[Any], input: str) -> str:
-    """Why a call needs a person, by the SDK's own rules; empty if it does not."""
+    """Return why a call needs a person, by the SDK's own rules; empty if it does not."""
     judged = await evaluate_function_tool_approval(tool, ctx, input, full_id(ctx.tool_call_id))
     return APPROVAL if judged.outcome == "require_approval" else ""
 
@@ -224,7 +224,7 @@ async def approval_of(tool: FunctionTool, ctx: ToolContext[Any], input: str) -> 
 def _with_agent(
     tool: FunctionTool, held: "HeldAgentRun", wrapped_agent: Callable[[Any, RunConfig | None], Any]
 ) -> Invoker | None:
-    """How ``agent.as_tool()`` runs its agent, with a wrapped agent in its place. None: it cannot be told.
+    """Rebuild ``agent.as_tool()`` to run a wrapped agent in its place. None: it cannot be told.
 
     The agent is a variable that the SDK's function closes over; there is no other way to it. A tool for which this
     fails is one undeclared step, as a whole.
@@ -245,7 +245,7 @@ def _with_agent(
 
 
 def _function_of(tool: FunctionTool) -> Callable[..., Any] | None:
-    """The Python function behind a tool, as what it was declared with; None for tools that are none."""
+    """Return the Python function behind a tool, as it was declared; None for tools without one."""
     try:
         function: Any = tool.__wrapped__
     except AttributeError:
@@ -283,7 +283,7 @@ def _nothing() -> None:
 
 
 def _read(name: str, input: str) -> dict[str, object]:
-    """The arguments as the model gave them."""
+    """Return the arguments as the model gave them."""
     try:
         found: object = json.loads(input) if input else {}
     except ValueError as error:
@@ -294,7 +294,7 @@ def _read(name: str, input: str) -> dict[str, object]:
 
 
 def _as_it_was_raised(error: StepError) -> Exception:
-    """What the function raised, for handlers that look at it."""
+    """Return the function's exception, for handlers that check it."""
     if error.kind == "Unencodable":  # it has been done: a model that is asked to try again would do it twice
         return error
     if error.kind == "ModelBehaviorError":

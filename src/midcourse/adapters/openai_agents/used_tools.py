@@ -1,4 +1,4 @@
-"""Which agents have used a tool in this turn: a ``tool_choice`` that was followed once is not to be followed again."""
+"""Track which agents used a tool in this turn: a ``tool_choice`` that was followed must not be followed again."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -9,7 +9,7 @@ from midcourse.adapters.openai_agents.conversation import uses_tools
 from midcourse.runtime.run import Run
 
 _USED: Final = "used"
-"""Where ``run.state`` has the names of the agents, and the turn they are of."""
+"""The key of ``run.state`` that has the names of the agents, and their turn."""
 
 
 class UsedTools:
@@ -23,12 +23,12 @@ class UsedTools:
         self._resets = False
 
     def by(self, name: str, agent: Agent[Any]) -> None:
-        """The next request is this agent's."""
+        """Note that the next request is this agent's."""
         self._name = name
         self._resets = agent.reset_tool_choice
 
     def settings(self, given: ModelSettings) -> ModelSettings:
-        """The settings of that request."""
+        """Return the settings of that request."""
         return replace(given, tool_choice=None) if self._resets and self._name in self._names else given
 
     def take(self, response: ModelResponse) -> None:
@@ -42,5 +42,5 @@ class UsedTools:
             self._run.state[_USED] = {"turn": self._run.turn, "agents": sorted(self._names)}
 
     def forget(self) -> None:
-        """The turn is over."""
+        """End the turn."""
         self._run.state.pop(_USED, None)

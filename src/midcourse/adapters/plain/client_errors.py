@@ -1,4 +1,4 @@
-"""What a client raises, as a sentence that says what to do and holds no key."""
+"""Turn a client's exception into a sentence that says what to do and holds no key."""
 
 from collections.abc import Mapping
 from typing import Final, cast
@@ -32,7 +32,7 @@ def explain_error(error: Exception, client: object, address: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The provider's own sentence."""
+    """Return the provider's own sentence."""
     body: object = getattr(error, "body", None)
     while isinstance(body, Mapping):
         told = cast("Mapping[str, object]", body)
@@ -55,6 +55,6 @@ def _what_to_do(status: int | None) -> str:
 
 
 def host(address: str) -> str:
-    """Without what an address may hold besides: a password, a key in its query."""
+    """Return the address without anything secret: a password, a key in its query."""
     parts = urlsplit(address)
     return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or "the provider"

@@ -37,7 +37,7 @@ class Streamed(AsyncIterator[str | StreamEnd]):
         self._pieces: AsyncGenerator[str | StreamEnd] | None = None
 
     def whole(self) -> "Streamed":
-        """The same request, whose step returns a ``ModelReply``."""
+        """Return the same request, whose step returns a ``ModelReply``."""
         return Streamed(self._create, self._request, on_cut=self._on_cut, whole=True)
 
     def __aiter__(self) -> "Streamed":
@@ -50,7 +50,7 @@ class Streamed(AsyncIterator[str | StreamEnd]):
         return await anext(self._pieces)
 
     async def aclose(self) -> None:
-        """Close the stream: the provider sees that nobody listens, and stops."""
+        """Close the stream: the provider sees that the client is gone, and stops."""
         if self._pieces is not None:
             await self._pieces.aclose()
 
@@ -105,7 +105,7 @@ class Streamed(AsyncIterator[str | StreamEnd]):
 
 
 def _continued(reader: StreamReader, request: dict[str, Any], address: str) -> dict[str, Any]:
-    """The request as it is, or as it goes on from what the attempt before had said."""
+    """Return the request as it is, or with what the earlier attempt said, to be continued."""
     call = current_call()
     call.can_continue("")
     said = kept(call.prefix, call.way)
@@ -114,14 +114,14 @@ def _continued(reader: StreamReader, request: dict[str, Any], address: str) -> d
 
 
 def streamed(create: Create, *, on_cut: Way | None = None, **request: Any) -> Streamed:
-    """A model's answer for ``run.stream``: ``lambda: streamed(client.chat.completions.create, model=…, messages=…)``.
+    """Stream an answer with ``run.stream``: ``lambda: streamed(client.chat.completions.create, model=…, messages=…)``.
 
     ``create`` is that method, or ``client.responses.create``, or ``client.messages.create`` of Anthropic's client. The
-    request is streamed whatever ``stream`` says, and made once: the client's own retries are off, so that there is no
-    request that nobody sees; ``run.stream`` makes it again. A stop closes the stream.
+    request is streamed whatever ``stream`` says, and made once: the client's own retries are off, so that no request
+    goes unseen; ``run.stream`` makes it again. A stop closes the stream.
 
-    Cut by a pause, it goes on where it was cut, in the way that the provider allows. ``on_cut`` is for a server that is
-    not known: ``prefix`` if it goes on with a last message of the assistant, ``quote``, or ``again`` to begin again.
+    A pause cuts it; it continues from there, in the way that the provider allows. ``on_cut`` is for a server that is
+    not known: ``prefix`` if it continues a last message of the assistant, ``quote``, or ``again`` to begin again.
 
     In the step:
         InvalidInput: it is another function, or a request that this cannot hold.
@@ -151,7 +151,7 @@ async def model_reply(
 
 
 def _prepared(create: Create) -> "tuple[StreamReader, Create, object]":
-    """Who reads the answer; the function to call, of a copy of the client that does not retry; the client."""
+    """Return the reader of the answer; the function to call, on a client that does not retry; the client."""
     resource: Any = getattr(create, "__self__", None)
     kind: type[Any] = resource.__class__
     reader = READERS.get(kind.__name__.removeprefix("Async"))

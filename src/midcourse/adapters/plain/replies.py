@@ -1,4 +1,4 @@
-"""What a model answered, and which tools it wants to use: the same for every API."""
+"""A model's answer and its tool calls, in one form for every API."""
 
 import json
 from typing import Any, Literal, TypeAlias, cast
@@ -12,14 +12,14 @@ Api: TypeAlias = Literal["chat.completions", "responses", "messages"]
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A model's wish to use a tool: ``await run.call(tool, call.arguments, key=call.key)``."""
+    """A model's request to use a tool: ``await run.call(tool, call.arguments, key=call.key)``."""
 
     id: str
     name: str
     spelled: str
     """The arguments as the model wrote them."""
     key: str
-    """What the step of this call is told by. Not ``id``: some servers use one id again and again."""
+    """The key of this call's step. Not ``id``: some servers use one id again and again."""
     api: Api
 
     @property
@@ -27,7 +27,8 @@ class ToolCall(msgspec.Struct, frozen=True):
         """The arguments by name.
 
         Raises:
-            StepError: the model wrote something else than a JSON object. Tell it so: ``call.result(str(error))``.
+            StepError: the model wrote something else than a JSON object. Report it to the model:
+                ``call.result(str(error))``.
         """
         try:
             read: object = json.loads(self.spelled or "{}")
@@ -41,7 +42,7 @@ class ToolCall(msgspec.Struct, frozen=True):
         )
 
     def result(self, value: object) -> Any:
-        """What the call returned, as a message for the model's next request."""
+        """Return the result of the call as a message for the model's next request."""
         text = value if isinstance(value, str) else encode(value, what=f"The result of call '{self.name}'").decode()
         match self.api:
             case "chat.completions":
@@ -53,11 +54,11 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 class ModelReply(msgspec.Struct, frozen=True):
-    """What a model said and which tools it wants to use."""
+    """A model's text and the tools it wants to use."""
 
     text: str
     calls: tuple[ToolCall, ...]
     messages: tuple[Any, ...]
-    """The same in the words of its API: put them into the next request, before the results of the calls."""
+    """The answer in the form of its API: put it into the next request, before the results of the calls."""
     ended: str
     """Why the model stopped, in the word of its API: ``stop``, ``end_turn``, ``max_tokens``."""

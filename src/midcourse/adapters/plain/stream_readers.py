@@ -52,9 +52,9 @@ class StreamReader(ABC):
 
     api: Api
     prompt = "messages"
-    """What of a request holds what is said to the model."""
+    """The field of a request that holds the messages."""
     most = ("max_tokens",)
-    """What of it says how long the answer may be."""
+    """The fields that limit the length of the answer."""
 
     def __init__(self) -> None:
         self.model = ""
@@ -67,16 +67,16 @@ class StreamReader(ABC):
         self._joint = Joint("")
 
     def asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The request as it is made."""
+        """Return the request as it is made."""
         self.model = str(request.get("model", ""))
         return {**request, "stream": True}
 
     @abstractmethod
     def way(self, request: Mapping[str, Any], address: str) -> Way:
-        """How this answer would go on if it were cut."""
+        """Return how this answer would be continued if it were cut."""
 
     def continued(self, request: Mapping[str, Any], said: str, way: str, address: str) -> dict[str, Any]:
-        """The request that goes on from what was ``said``: the answer begins with it from here on."""
+        """Return the request that continues what was ``said``: the answer begins with it from here on."""
         self.text, self.continues = [said], True
         if way == "prefix":
             return self.prefixed(request, said, address)
@@ -84,7 +84,7 @@ class StreamReader(ABC):
         return quoted(request, said, at=self.prompt)
 
     def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
-        """The request with the beginning of its answer."""
+        """Return the request with the beginning of its answer."""
         del address
         return prefixed(request, said)
 
@@ -94,10 +94,10 @@ class StreamReader(ABC):
 
     @abstractmethod
     def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
-        """The messages in the words of the API, and of each call its own id, the name and the arguments as written."""
+        """Return the messages in the form of the API, and the own id, name and written arguments of each call."""
 
     def reply(self, step: str, request: Mapping[str, Any]) -> ModelReply:
-        """The whole answer, of a step. No id of a call is one that the request holds already: providers refuse that."""
+        """Return the whole answer of a step. No id of a call is in the request already: providers refuse that."""
         messages, calls = self.spoken(OwnIds(_ids(request)).own)
         prefix = step.rpartition("/")[2].replace("#", ".")
         made = (
@@ -121,7 +121,7 @@ class StreamReader(ABC):
         )
 
     def rest(self) -> str:
-        """What was held back, now that it has ended: it might have been a repetition."""
+        """Return the text that was held back as a possible repetition, now that the stream has ended."""
         text = self._joint.rest()
         self.text.append(text)
         return text
@@ -176,7 +176,7 @@ class ChatCompletionsReader(StreamReader):
         return self._said(choice.delta.content or choice.delta.refusal or "")
 
     def _call_of(self, part: Any) -> dict[str, str]:
-        """The call that a part belongs to. Some count no further than 0: a name with another id is another call's."""
+        """Return the call that a part belongs to. Some servers never count: another id with a name is a new call."""
         call = self._latest.get(part.index)
         is_named = part.function is not None and part.function.name
         if call is None or (is_named and part.id and call["id"] and part.id != call["id"]):
@@ -213,7 +213,7 @@ class ResponsesReader(StreamReader):
     def asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
         if request.get("background"):
             raise InvalidInput(
-                "A response in the background goes on when nobody listens, so that a stop would not stop it. "
+                "A response in the background continues when the client is gone, so that a stop would not stop it. "
                 "Leave background=True out: the step itself lasts as long as it takes.",
                 field="background",
             )
@@ -349,7 +349,7 @@ class MessagesReader(StreamReader):
                 calls.append((block["id"], block["name"], spelled))
         blocks = list(self._blocks.values())
         if self.continues:
-            # It goes on in a block of its own, which is one with the text before.
+            # It continues in a block of its own, which is one with the text before.
             texts = [block for block in blocks if block["type"] == "text"]
             others = [block for block in blocks if block["type"] != "text"]
             blocks = [{**(texts[0] if texts else {"type": "text"}), "text": "".join(self.text)}, *others]
@@ -366,7 +366,7 @@ READERS: Final[Mapping[str, type[StreamReader]]] = {
 
 
 def _whole_text(items: list[Any], text: str) -> list[Any]:
-    """The items of an answer that goes on from another, with the text of both."""
+    """Return the items of an answer that continues another, with the text of both."""
     message: dict[str, Any] = {"type": "message", "role": "assistant", "content": []}
     message |= next((item for item in items if item["type"] == "message"), message)
     message["content"] = [{"type": "output_text", "text": text, "annotations": []}]
@@ -374,7 +374,7 @@ def _whole_text(items: list[Any], text: str) -> list[Any]:
 
 
 def _ids(value: object) -> Iterator[str]:
-    """Everything in a request that may be the id of a call."""
+    """Yield everything in a request that may be the id of a call."""
     if isinstance(value, Mapping):
         for name, item in cast("Mapping[str, object]", value).items():
             if name in {"id", "call_id", "tool_call_id", "tool_use_id"} and isinstance(item, str):
@@ -387,7 +387,7 @@ def _ids(value: object) -> Iterator[str]:
 
 
 def _plain(item: Any) -> dict[str, Any]:
-    """A client's object as it came over the wire."""
+    """Return a client's object as it came over the wire."""
     dumped: dict[str, Any] = item.model_dump(mode="json", exclude_unset=True)
     return dumped
 

@@ -101,7 +101,7 @@ def wrap(
 
 
 def _course_in(error: BaseException) -> NewCourse | None:
-    """The new course, also where a task group of the user's has it among other things."""
+    """Return the new course, also from within a group of exceptions of the user's tasks."""
     if isinstance(error, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
         return next((found for one in inner if (found := _course_in(one)) is not None), None)
@@ -122,7 +122,7 @@ class HeldCapability(AbstractCapability[Any]):
         self.to_approve: dict[str, str] = {}
         self.tool_names: set[str] = set()
         self.retries: dict[str, int] = {}
-        """How often each tool was tried again in this run so far, if an earlier process began it."""
+        """The retries of each tool in this run so far, if an earlier process began it."""
 
     async def follow(self, agent: AbstractAgent[Any, Any], model: Model | None, limits: UsageLimits | None) -> Any:
         """Run the agent to its end, beginning anew from the conversation whenever a person changes its course."""
@@ -170,7 +170,7 @@ class HeldCapability(AbstractCapability[Any]):
             log.warning("agent '%s' declares %s, and has no tool of that name", self.name, ", ".join(missed))
 
     async def save(self, messages: Sequence[ModelMessage]) -> None:
-        """Keep the conversation as the place to go on from, where nothing else is under way."""
+        """Keep the conversation as the place to continue from, where nothing else is under way."""
         if self.run.under_way:
             return
         self.conversation.keep(messages)
@@ -185,11 +185,11 @@ class HeldCapability(AbstractCapability[Any]):
         self.waiting.begin(run_queue(ctx))
 
     def get_wrapper_model(self, model: Model) -> Model:
-        """The model, its requests made steps."""
+        """Return the model with its requests made steps."""
         return PydanticStepModel(model, self)
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
-        """The toolsets, the innermost of them with their calls made steps."""
+        """Return the toolsets, the innermost of them with their calls made steps."""
         return toolset.visit_and_replace(self._held_toolset)
 
     def _held_toolset(self, leaf: AbstractToolset[Any]) -> AbstractToolset[Any]:

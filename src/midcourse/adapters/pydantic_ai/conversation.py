@@ -23,17 +23,17 @@ from midcourse.runtime.run import Run
 
 
 class MessageHistory(SavedHistory[ModelMessage]):
-    """What the model and the agent have said to each other, and the ids of the calls the model has made."""
+    """The messages of the model and the agent, and the ids of the calls the model has made."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run, ModelMessagesTypeAdapter.validate_json, dump)
         self._run = run
         self._ids = OwnIds(part.tool_call_id for message in self._messages for part in _calls(message))
         self.names: dict[str, str] = {}
-        """What the model called the tools of its last calls, by their ids: prefixes and new names included."""
+        """The model's names for the tools of its last calls, by their ids: prefixes and new names included."""
 
     def with_own_ids(self, response: ModelResponse) -> ModelResponse:
-        """The response with a call id of its own for each call."""
+        """Return the response with a call id of its own for each call."""
         parts = list(response.parts)
         for index, part in enumerate(parts):
             if isinstance(part, ToolCallPart):
@@ -42,7 +42,7 @@ class MessageHistory(SavedHistory[ModelMessage]):
         return replace(response, parts=parts)
 
     def taken_in(self, response: ModelResponse) -> ModelResponse:
-        """The same response; its calls' ids are taken from now on, and their names known."""
+        """Return the same response; from now on its calls' ids are in use, and their names known."""
         self.names = {part.tool_call_id: part.tool_name for part in _calls(response)}
         self._ids.take(self.names)
         return response
@@ -78,7 +78,7 @@ class MessageHistory(SavedHistory[ModelMessage]):
 
 
 def retries_in(messages: Sequence[ModelMessage]) -> dict[str, int]:
-    """How often each tool was tried again without success since, as a run counts that over its steps."""
+    """Count how often each tool was retried without success since, as a run counts that over its steps."""
     retries: dict[str, int] = {}
     for message in messages:
         if not isinstance(message, ModelRequest):
@@ -92,7 +92,7 @@ def retries_in(messages: Sequence[ModelMessage]) -> dict[str, int]:
 
 
 def interrupted(text: str) -> ModelResponse:
-    """What a model had said when it was cut."""
+    """Return the model's text when it was cut."""
     return ModelResponse(parts=[TextPart(text)], state="interrupted")
 
 
@@ -102,7 +102,6 @@ def dump(messages: list[ModelMessage]) -> list[Any]:
 
 
 def load_response(content: Any) -> ModelResponse:
-    """A response from JSON."""
     (response,) = ModelMessagesTypeAdapter.validate_python([content])
     assert isinstance(response, ModelResponse)
     return response

@@ -47,7 +47,7 @@ class PydanticStepModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        # The agent's own handlers see a stream that is over: a token they saw could not be taken back by a cut.
+        # The agent's own handlers see a stream that is over: a token they saw could not be revoked by a cut.
         response = await self._step(messages, model_settings, model_request_parameters, run_context)
         yield CompletedStreamedResponse(
             model_request_parameters=model_request_parameters, response=response, replay_events=True
@@ -65,7 +65,7 @@ class PydanticStepModel(WrapperModel):
         if held.listener.has_news:
             raise NewCourse(list(messages))
         await held.save(messages)
-        # A request that the client makes again by itself would be one that nobody sees, counts or can stop.
+        # A request that the client makes again by itself could not be seen, counted or stopped.
         once = cast("ModelSettings", {**(settings or {}), "max_retries": 0})
 
         @priced
@@ -92,7 +92,7 @@ class PydanticStepModel(WrapperModel):
 
 
 def _streams(model: Model) -> bool:
-    """Whether a model can be asked for a stream."""
+    """Return True if a model can be asked for a stream."""
     if isinstance(model, FunctionModel):
         return model.stream_function is not None
     if isinstance(model, FallbackModel):

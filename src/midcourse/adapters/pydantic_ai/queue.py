@@ -1,4 +1,4 @@
-"""What calls enqueue into a conversation of Pydantic AI: kept with the call that did, and until it is delivered."""
+"""Keep what calls enqueue into a conversation of Pydantic AI: with the call that did, and until it is delivered."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
@@ -11,7 +11,7 @@ from midcourse.adapters.pydantic_ai.conversation import dump
 from midcourse.runtime.run import Run
 
 ENQUEUED: Final = "enqueued"
-"""Where ``run.state`` has what waits until the agent is idle."""
+"""The key of ``run.state`` that has what waits until the agent is idle."""
 
 
 class CallQueue(PendingMessageQueue):
@@ -70,7 +70,7 @@ class CallQueue(PendingMessageQueue):
 
 
 class Waiting:
-    """What waits in the queue of a run; the run that takes its place, after a redirect or elsewhere, takes it over."""
+    """The waiting items of a run's queue; the run that replaces it, after a redirect or elsewhere, takes them over."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

@@ -1,4 +1,4 @@
-"""What tools return, as it is journaled: JSON, but for what Pydantic AI has classes of its own for."""
+"""Journal the results of tools: JSON, except for values that have classes of Pydantic AI."""
 
 from typing import Any, Final, cast
 
@@ -14,7 +14,7 @@ _contents: Final[TypeAdapter[Any]] = TypeAdapter(list[UserContent])
 
 
 def journaled(result: Any) -> object:
-    """A result as it can be journaled."""
+    """Return a result in a form that can be journaled."""
     try:
         if isinstance(result, ToolReturn):
             return {_RETURN: _returns.dump_python(cast("ToolReturn[Any]", result), mode="json")}
@@ -27,7 +27,7 @@ def journaled(result: Any) -> object:
 
 
 def restored(result: Any) -> Any:
-    """What was journaled, as it was."""
+    """Return the journaled result in its original form."""
     if isinstance(result, dict):
         found = cast("dict[str, Any]", result)
         if _RETURN in found:

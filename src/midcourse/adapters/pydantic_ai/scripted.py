@@ -21,7 +21,7 @@ from midcourse.models.script import Call, Conversation, Fail, Garbage, Said, Scr
 
 
 def scripted(script: Script, name: str = "scripted") -> FunctionModel:
-    """A model that says what ``script`` says next, given the conversation so far."""
+    """Return a model that answers as ``script`` does, given the conversation so far."""
 
     async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
         for index, piece in enumerate(answer(script, heard(messages, info.instructions or ""))):

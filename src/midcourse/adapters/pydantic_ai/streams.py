@@ -41,9 +41,9 @@ async def spoken(
     context: RunContext[Any] | None,
     keep: Keep,
 ) -> AsyncGenerator[str | StreamEnd]:
-    """The words of an answer, and its end: the response as ``keep`` wants it journaled. In the body of a step.
+    """Yield the words of an answer, and its end: the response as ``keep`` wants it journaled. In the body of a step.
 
-    It goes on from what the attempt before had said, if that can be; a cut is charged with its usage.
+    It continues the earlier attempt, if possible; a cut is charged with its usage.
     """
     answer = ModelAnswer(_way(model, settings, parameters))
     asked = [*messages, *_continued(answer)]
@@ -67,7 +67,7 @@ async def spoken(
 
 
 def _continued(answer: ModelAnswer) -> list[ModelMessage]:
-    """What is said to a model for it to go on."""
+    """Return the messages that ask a model to continue."""
     if not answer.said:
         return []
     begun = ModelResponse(parts=[TextPart(answer.said.rstrip())])
@@ -76,13 +76,13 @@ def _continued(answer: ModelAnswer) -> list[ModelMessage]:
 
 
 def _way(model: Model, settings: ModelSettings, parameters: ModelRequestParameters) -> Way:
-    """How an answer of this model would go on if it were cut."""
-    if isinstance(model, FallbackModel):  # nobody knows which one answers next
+    """Return how an answer of this model would be continued if it were cut."""
+    if isinstance(model, FallbackModel):  # it is unknown which one answers next
         return "again" if any(_way(one, settings, parameters) == "again" for one in model.models) else "quote"
     if isinstance(model, WrapperModel):
         return _way(model.wrapped, settings, parameters)
     if isinstance(model, TestModel) or (isinstance(model, FunctionModel) and not hasattr(model, "goes_on")):
-        return "again"  # a function of somebody's own, that knows nothing of this
+        return "again"  # a user's own function, that knows nothing of this
     if parameters.output_mode in ("native", "prompted"):
         return "again"  # half an object cannot be quoted
     thinks = bool(parameters.thinking or settings.get("anthropic_thinking"))
@@ -117,13 +117,13 @@ async def _words(
 
 
 def _whole(response: ModelResponse, text: str) -> ModelResponse:
-    """A response that goes on from another, with the text of both."""
+    """Return a response that continues another, with the text of both."""
     others = [part for part in response.parts if not isinstance(part, TextPart)]
     return replace(response, parts=[TextPart(text), *others])
 
 
 def end_of(response: ModelResponse) -> StreamEnd:
-    """A whole response as the result of its step, with its price."""
+    """Return a whole response as the result of its step, with its price."""
     usage = response.usage
     cost: float | None = None
     if response.model_name:

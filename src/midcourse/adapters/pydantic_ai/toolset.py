@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from midcourse.adapters.pydantic_ai.agent import HeldCapability
 
 _LONGEST: Final = 8_000
-"""Characters of what a function says of its wish: what a journal keeps of an error is not endless."""
+"""The limit, in characters, of a function's request: a journal does not keep endless errors."""
 
 
 def _not_yet(wanted: "ApprovalRequired | CallDeferred") -> InvalidInput:
-    """The function wants a person's approval, or its result from elsewhere, before it does anything.
+    """Refuse a function that needs a person's approval, or a result from elsewhere, before it does anything.
 
-    As bad input: of that the journal knows that nothing was done.
+    It is bad input, so the journal knows that nothing was done.
     """
     metadata = to_jsonable_python(wanted.metadata, fallback=repr)
     spelled = msgspec.json.encode([type(wanted).__name__, metadata]).decode()
@@ -93,7 +93,7 @@ class StepToolset(WrapperToolset[Any]):
     def _call(
         self, name: str, seen: str, arguments: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> tuple[Tool[..., Any], Callable[[], object]]:
-        """The tool, with what it declares, and how it is called."""
+        """Return the tool, with its declaration, and its call."""
         if not isinstance(self.wrapped, FunctionToolset):
             made = self._elsewhere(name, seen, tool)
             return made, lambda: made.function(arguments, ctx, tool)
@@ -109,7 +109,7 @@ class StepToolset(WrapperToolset[Any]):
         return made, _asking(made.function, positional, by_name)
 
     def _elsewhere(self, name: str, seen: str, tool: ToolsetTool[Any]) -> Tool[..., Any]:
-        """A tool that is no Python function: a server's (MCP), or a toolset of the user's own."""
+        """Return a tool that is no Python function: a server's (MCP), or a toolset of the user's own."""
 
         async def call(arguments: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]) -> Any:
             return await self.wrapped.call_tool(name, arguments, ctx, tool)
@@ -140,7 +140,7 @@ class StepToolset(WrapperToolset[Any]):
 
 
 def _asking(function: Callable[..., Any], positional: list[Any], by_name: Mapping[str, Any]) -> Callable[[], object]:
-    """A call of ``function`` whose wish to be approved first is told from a failure."""
+    """Call ``function`` so that its request for approval is not taken for a failure."""
 
     async def awaited() -> Any:
         try:

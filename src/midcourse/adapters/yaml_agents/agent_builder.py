@@ -161,7 +161,7 @@ def _made_set(
 def _declared(
     page: YamlPage, place: tuple[str | int, ...], said: ToolUse, function: Callable[..., Any]
 ) -> Tool[..., Any]:
-    """The tool: what the file says of it, over what it says of itself."""
+    """Return the tool: the file's declaration over its own."""
     given = {field: getattr(said, field) for field in _DECLARED if getattr(said, field) is not None}
     for field in ("undo", "probe"):
         path = getattr(said, field)
@@ -172,7 +172,7 @@ def _declared(
     own = tool_of(function)
     if not given:
         return own
-    # Two files may say different things of one function: each has a tool of its own, told apart by its place.
+    # Two files may declare one function differently: each has a tool of its own, distinguished by its place.
     origin = f"{own.origin}@{page.path.stem}.{page.line(place)}"
     own_fields = (*_DECLARED, "undo", "probe", "observes", "retry")
     before = {field: getattr(own, field) for field in own_fields} if own.declared else {}

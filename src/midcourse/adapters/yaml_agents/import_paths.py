@@ -1,4 +1,4 @@
-"""What an agent file names by its import path: installed, or in a module that lies beside the file."""
+"""Import what an agent file names by its path: an installed module, or one beside the file."""
 
 import sys
 from importlib import import_module
@@ -12,10 +12,10 @@ from midcourse.errors import InvalidInput
 
 
 def imported(page: YamlPage, place: tuple[str | int, ...], path: str) -> Any:
-    """What stands at ``module:name``. Modules beside the file can be imported from then on, also by its tools' undos.
+    """Import ``module:name``. Modules beside the file can be imported from then on, also by its tools' undos.
 
     Raises:
-        InvalidInput: it cannot be imported, or is another one than what lies beside the file.
+        InvalidInput: it cannot be imported, or is another one than the one beside the file.
     """
     module, _, names = path.partition(":")
     folder = page.path.resolve().parent
@@ -39,7 +39,7 @@ def imported(page: YamlPage, place: tuple[str | int, ...], path: str) -> Any:
 
 
 def _public(found: Any) -> list[str]:
-    """The names that can have been meant: those that a module, or a class, offers, without the modules it imports."""
+    """Return the names that may have been meant: those a module or class offers, without imported modules."""
     names = cast("list[str]", getattr(found, "__all__", None) or dir(found))
     return [
         one

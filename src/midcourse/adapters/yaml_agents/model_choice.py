@@ -1,4 +1,4 @@
-"""Which model an agent file means: a provider's, an OpenAI-compatible server's, a script's, or one that runs here."""
+"""Choose an agent file's model: a provider's, an OpenAI-compatible server's, a script's, or one that runs here."""
 
 import asyncio
 import os
@@ -22,10 +22,10 @@ _PLACE: Final = ("spec", "model")
 
 
 def choose_model(page: YamlPage, said: str | Parts | None) -> MakeModel:  # noqa: RET503 - what does not return refuses
-    """What makes the model when a run needs it: a key that is missing fails the session, not the file.
+    """Return a function that makes the model when a run needs it: a missing key fails the session, not the file.
 
     Raises:
-        InvalidInput: the file names no model, or one that cannot be.
+        InvalidInput: the file names no model, or an impossible one.
     """
     match said:
         case None:

@@ -1,4 +1,4 @@
-"""What an agent file may say. The models are the documentation: the editors' JSON schema is made of them."""
+"""The fields of an agent file. The models are the documentation: the editors' JSON schema is made of them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
@@ -50,7 +50,7 @@ class Model(_Part):
 
 
 class RetrySettings(_Part):
-    """How often a call is made that fails in a way that may pass, and how long is waited in between."""
+    """The retries of a call that fails temporarily, and the waits in between."""
 
     attempts: int = Field(default=MODEL_RETRY.attempts, ge=1, le=MOST_ATTEMPTS, description="In all; 1: no retry.")
     first_wait: float = Field(default=MODEL_RETRY.first_wait, ge=0, description="Seconds.")
@@ -88,7 +88,7 @@ class ToolUse(_Part):
 
 
 class DefaultAnswer(_Part):
-    """What an ask is answered with that nobody has answered in time."""
+    """The answer to an ask that is not answered in time."""
 
     answer: Any = Field(description="Any value. It never approves anything: only a person does.")
 
@@ -102,25 +102,25 @@ class Checkpoint(_Part):
     )
     on_expiry: Expiry | DefaultAnswer = Field(
         default="fail",
-        description="What happens then: the agent is told, the session is cancelled, or {answer: …} is the answer.",
+        description="The effect: the agent gets an error, the session is cancelled, or {answer: …} is the answer.",
     )
 
 
 class InterruptSettings(_Part):
-    """Whether the agent asks people. Their own controls work in any case."""
+    """Switches the agent's asks on or off. People's own controls work in any case."""
 
     enabled: bool = True
     checkpoint: Checkpoint = Checkpoint()
 
 
 class Budget(_Part):
-    """What a session may cost."""
+    """The most that a session may cost."""
 
     usd: float = Field(gt=0, le=1e9)
 
 
 class Settings(_Part):
-    """How the model is asked."""
+    """The settings of the model's requests."""
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, gt=0)
@@ -139,7 +139,7 @@ class Limits(_Part):
 
 
 class Spec(_Part):
-    """What the agent is made of."""
+    """The parts of the agent."""
 
     type: Literal["chat_model_agent"]
     model: str | Model | None = Field(
@@ -173,13 +173,13 @@ class AgentFile(_Part):
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of an agent file, for editors."""
+    """Return the JSON schema of an agent file, for editors."""
     made = AgentFile.model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": "A Midcourse agent"}
 
 
 def read_spec(page: YamlPage) -> AgentFile:
-    """The document as an agent.
+    """Read the document as an agent.
 
     Raises:
         InvalidInput: it has mistakes; each is a line that says file, line and field.
@@ -203,7 +203,7 @@ _UNIONS: Final = frozenset(
 
 
 def _mistakes(page: YamlPage, error: ValidationError) -> list[tuple[tuple[str | int, ...], str]]:
-    """Where and what, one for each place: a union complains once for each of its members."""
+    """Yield each place with its mistake, once: a union complains once for each of its members."""
     found: dict[tuple[str | int, ...], str] = {}
     for one in error.errors():
         given = [part for part in one["loc"] if not (isinstance(part, str) and _is_member(part))]
@@ -244,7 +244,7 @@ def _why(error: Any, page: YamlPage, place: tuple[str | int, ...]) -> str:
 
 
 def _shown(given: object) -> str:
-    """A value as the file has it."""
+    """Return a value as the file has it."""
     return "empty" if given is None else str(given).lower() if isinstance(given, bool) else repr(given)
 
 
@@ -253,13 +253,13 @@ def _words(expected: str) -> list[str]:
 
 
 def _known(place: tuple[str | int, ...]) -> list[str]:
-    """The fields there are at a place, as they are written."""
+    """Return the known fields of a place, as they are written."""
     around, last = _of(place)
     return sorted(_names(_BELOW.get((around, last), around)))
 
 
 def _of(place: tuple[str | int, ...]) -> tuple[type[BaseModel], str]:
-    """What a place belongs to, and its name there. Of what lies in a list, the list's name."""
+    """Return the model that a place belongs to, and its name there. Of an item of a list, the list's name."""
     current: type[BaseModel] = AgentFile
     names = [part for part in place if isinstance(part, str)]
     for name in names[:-1]:
@@ -283,7 +283,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "dict_type": "a mapping",
     "tuple_type": "a list",
 }
-"""What a field is, where Pydantic would speak of Python."""
+"""The kinds of fields in plain words, where Pydantic would speak of Python."""
 _OR: Final[Mapping[type[BaseModel], str]] = {
     Model: "the name of a model, or ",
     ToolUse: "an import path ('module:name'), or ",

@@ -34,12 +34,11 @@ class YamlPage:
         )
 
     def sentence(self, place: Sequence[str | int], why: str) -> str:
-        """``file:line: field: why``."""
         where = f"{path_text(place)}: " if place else ""
         return f"{self.path}:{self.line(place)}: {where}{why}"
 
     def line(self, place: Sequence[str | int]) -> int:
-        """The line of a field; of what is around it, if the field is missing."""
+        """Return the line of a field; of its parent, if the field is missing."""
         at = tuple(place)
         while at and at not in self.lines:
             at = at[:-1]
@@ -47,7 +46,7 @@ class YamlPage:
 
 
 def path_text(place: Sequence[str | int]) -> str:
-    """A place as people write it: ``spec.tools[1].effect``."""
+    """Return a place as people write it: ``spec.tools[1].effect``."""
     text = ""
     for part in place:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -55,7 +54,7 @@ def path_text(place: Sequence[str | int]) -> str:
 
 
 def read_pages(path: Path) -> list[YamlPage]:
-    """The documents of a YAML file.
+    """Return the documents of a YAML file.
 
     Raises:
         InvalidInput: it cannot be read, or is no YAML.
@@ -112,7 +111,7 @@ def _look(page: YamlPage, node: yaml.Node, place: Place, lines: dict[Place, int]
             below = (*place, name)
             first, lines[below] = lines.get(below), key.start_mark.line + 1
             if first is not None:
-                page.refuse(below, f"'{name}' stands here for the second time; the first is on line {first}.")
+                page.refuse(below, f"'{name}' is here for the second time; the first is on line {first}.")
             _look(page, value, below, lines, depth + 1)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(cast("list[yaml.Node]", node.value)):

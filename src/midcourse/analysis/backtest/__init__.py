@@ -1,4 +1,4 @@
-"""What policies would have done on recorded runs, before one of them is switched on."""
+"""Replay policies on recorded runs, before one of them is switched on."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 DomainBy = Literal["source", "none"]
-"""What the risk is told of where a run is from: its source, which it may be calibrated for; or nothing."""
+"""The domain that the risk gets for a run: its source, which it may be calibrated for; or none."""
 RiskFor = Callable[[str], RiskGauge]
 """Makes the risk of one run, given its domain."""
 
@@ -65,16 +65,15 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scores(self) -> Scores:
-        """Its figures."""
         return self.first.scores
 
     @property
     def verdicts(self) -> Sequence[Verdict]:
-        """What it did to each run."""
+        """Its outcome for each run."""
         return self.first.verdicts
 
     def to_json(self) -> dict[str, Any]:
-        """All figures, for programs. ``sources``, ``classes`` and ``all`` are those of the first policy."""
+        """Return all figures, for programs. ``sources``, ``classes`` and ``all`` are those of the first policy."""
         first = spelled(self.scores)
         return {
             "policy": next(iter(self.policies)),
@@ -203,7 +202,7 @@ class _Gauges:
             self.drift = lambda domain: Drift(encoder, domain=domain)
 
     def oversight(self, policy: Policy, recording: Recording) -> Watching:
-        """For one run under one policy."""
+        """Return the oversight of one run under one policy."""
         domain = recording.source if self.by_source else ""
         oversight = RunMonitor(
             policy,
@@ -218,7 +217,7 @@ class _Gauges:
 
 
 def risk_in(path: str | Path | None = None) -> RiskFor:
-    """The combined risk of a trained model; without a path, of the one that comes with the package.
+    """Return the combined risk of a trained model; without a path, of the one in the package.
 
     Raises:
         InvalidInput: the file is no such model.

@@ -20,7 +20,7 @@ from midcourse.policy.signals.measurements import DriftGauge
 from midcourse.policy.signals.run_monitor import RunMonitor
 
 FALSE_STOPS: Final = 0.10
-"""The share of succeeding runs that may be stopped, unless somebody says otherwise."""
+"""The default share of succeeding runs that may be stopped."""
 LEAST: Final = 10
 """Failing and succeeding runs that a threshold needs."""
 _BELIEVED: Final = 2
@@ -64,7 +64,7 @@ class RunCourse(msgspec.Struct, frozen=True):
     heights: Mapping[str, tuple[tuple[int, float], ...]]
 
     def reaches(self, signal: str, mark: float) -> bool:
-        """Whether a threshold there would stop it."""
+        """Return True if a threshold there would stop it."""
         heights = self.heights.get(signal)
         return bool(heights) and heights[-1][1] >= mark
 
@@ -81,7 +81,7 @@ class Calibrated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def course_of(recording: Recording, policy: Policy, drift: DriftGauge | None = None) -> RunCourse:
-    """How the signals of a run rose. Whatever the policy decides changes nothing of that."""
+    """Return how the signals of a run rose. The policy's decisions do not change it."""
     oversight = RunMonitor(policy, asks=False)
     if drift is not None:
         oversight.measure_drift(drift)
@@ -89,7 +89,7 @@ def course_of(recording: Recording, policy: Policy, drift: DriftGauge | None = N
     values, restraint = oversight.values, policy.restraint
     for step, act in zip(recording.steps, recording.acts, strict=True):
         oversight.see(act, past=True)
-        # As long as nothing is decided, nothing counts: one dear request in the first minute stops nobody.
+        # As long as nothing is decided, nothing counts: one dear request in the first minute stops no run.
         if values.get("duration", restraint.first_after) < restraint.first_after:
             continue
         if values.get("api_calls", 0) < restraint.first_after_actions:
@@ -106,7 +106,7 @@ def course_of(recording: Recording, policy: Policy, drift: DriftGauge | None = N
 def calibrate_runs(
     recordings: Iterable[Recording], policy: Policy, false_stops: float = FALSE_STOPS, *, drift: bool = False
 ) -> Calibrated:
-    """The same from recorded runs, those whose outcome is known.
+    """Calibrate from recorded runs, those with a known outcome.
 
     Raises:
         InvalidInput: too few runs, or drift cannot be measured here.
@@ -161,7 +161,7 @@ def calibrate(courses: Sequence[RunCourse], policy: Policy, false_stops: float =
 
 
 def _is_stopped(course: RunCourse, policy: Policy) -> bool:
-    """Whether a stop or a milestone of the policy would have ended this run."""
+    """Return True if a stop or a milestone of the policy would have ended this run."""
     signals = policy.signals
     costs = [*signals.cost.milestones, *([] if signals.cost.stop is None else [signals.cost.stop])]
     stops: tuple[tuple[str, float | None], ...] = (
@@ -183,7 +183,7 @@ def _best(
     lost: set[int],
     allowed: int,
 ) -> tuple[str, float] | None:
-    """The threshold that adds the most failing runs for every succeeding one, within what is allowed."""
+    """Return the threshold that adds the most failing runs for every succeeding one, within what is allowed."""
     found: tuple[str, float] | None = None
     most = len(failed) / len(fine)
     for signal in _FIELDS:
@@ -203,12 +203,12 @@ def _candidates(failed: Iterable[RunCourse], signal: str, standing: float | None
 
 
 def _peaks(courses: Iterable[RunCourse], signal: str) -> list[float]:
-    """How high a signal rose in each run that showed it, the lowest first."""
+    """Return how high a signal rose in each run that showed it, the lowest first."""
     return sorted(heights[-1][1] for course in courses if (heights := course.heights.get(signal)))
 
 
 def _out_of_order(rule: object, field: str, mark: float) -> list[str]:
-    """The other thresholds of a rule that a new one leaves on the wrong side."""
+    """Return the other thresholds of a rule that a new one leaves on the wrong side."""
     standing = {name: getattr(rule, name, None) for name in ("warn", "explain", "stop") if name != field}
     return [
         name
@@ -218,9 +218,9 @@ def _out_of_order(rule: object, field: str, mark: float) -> list[str]:
 
 
 def _with(policy: Policy, marks: Mapping[str, float]) -> Policy:
-    """The policy with these thresholds, and with no other that steps in; stops, milestones and warnings stay.
+    """Return the policy with these thresholds as the only ones that step in; stops, milestones and warnings stay.
 
-    A warning or a stop that would be on the wrong side of a new threshold goes, too.
+    A warning or a stop that would be on the wrong side of a new threshold is removed, too.
     """
     signals = policy.signals
     for part, fields in _STEPS_IN.items():

@@ -112,7 +112,7 @@ def draw_recall(backtest: "Backtest", figure: Drawn) -> None:
 
 
 def draw_saved(backtest: "Backtest", figure: Drawn) -> None:
-    """Which share of the failed runs' steps would have been saved, by source and policy."""
+    """Draw the share of the failed runs' steps that would have been saved, by source and policy."""
     groups = _groups(backtest, lambda score: score.steps_saved is not None)
     policies = list(backtest.policies)
     figure.set_size_inches(8, max(1.7, 0.9 + len(groups) * (0.28 * len(policies) + 0.22)))
@@ -145,7 +145,7 @@ def draw_saved(backtest: "Backtest", figure: Drawn) -> None:
 
 
 def draw_when(backtest: "Backtest", figure: Drawn) -> None:
-    """How far runs were when they were stopped: a panel a policy, failing runs above, succeeding ones below."""
+    """Draw how far runs were when they were stopped: a panel a policy, failing runs above, succeeding ones below."""
     policies = list(backtest.policies.items())
     figure.set_size_inches(8, 1.9 * len(policies) + 1.1)
     figure.suptitle("When the stops came", x=0.01, ha="left", weight="bold")

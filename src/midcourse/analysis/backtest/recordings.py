@@ -15,15 +15,15 @@ Outcome = Literal["success", "failure", "unknown"]
 LONGEST_GOAL: Final = 2000
 LONGEST_TEXT: Final = 500
 LONGEST_ARGUMENTS: Final = 200
-"""What is kept of a call: as much as the recordings hold that the risk was trained on, or it would see other runs."""
+"""The limit for a call's arguments: as long as in the recordings that trained the risk, so that runs look alike."""
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run. ``acts[i]`` belongs to row ``steps[i]`` of ``count``; runs of one ``task_key`` are of one task.
 
-    ``decisive_step`` is the row of the mistake that the run failed by, if somebody said which. ``interrupts`` are rows
-    at which somebody stopped the agent. ``task_class`` is what was declared, never what the run turned out to be.
-    ``seconds`` (without the time between turns) and ``cost`` are None where nobody measured them.
+    ``decisive_step`` is the row of the mistake that the run failed by, if it is known. ``interrupts`` are rows at which
+    a person stopped the agent. ``task_class`` is the declared class, never a measured one. ``seconds`` (without the
+    time between turns) and ``cost`` are None if they were not measured.
     """
 
     source: str
@@ -45,12 +45,12 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def has_clock(self) -> bool:
-        """Whether anything in it has a time."""
+        """True if anything in it has a time."""
         return self.seconds is not None
 
     @property
     def has_cost(self) -> bool:
-        """Whether anything in it has a price."""
+        """True if anything in it has a price."""
         return self.cost is not None
 
 
@@ -63,7 +63,6 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     left_out: int = 0
 
     def __str__(self) -> str:
-        """Where, and what."""
         return f"{self.file}{f', line {self.line}' if self.line is not None else ''}: {self.sentence}"
 
 
@@ -80,16 +79,16 @@ class Recorder:
         self.cost: float | None = None
         self.has_tokens = False
         self.backwards = 0
-        """How often the clock went back."""
+        """The number of times the clock went back."""
         self._last: float | None = None
         self._rests = False
 
     def begin(self, at: float | None = None) -> None:
-        """The first turn begins."""
+        """Begin the first turn."""
         self.told(Begun(goal=self.goal, at=at))
 
     def called(self, act: Called) -> None:
-        """A row: a call of a model or a tool."""
+        """Add a row: a call of a model or a tool."""
         if act.at is not None:
             self._pass(act.at)
         if act.cost is not None:
@@ -101,7 +100,7 @@ class Recorder:
         self.count += 1
 
     def said(self, text: str, at: float | None = None, *, by: str = "user", new_turn: bool = False) -> None:
-        """A row: a person spoke. ``new_turn``: the agent was done with the turn before, and had waited since."""
+        """Add a row: a message of a person. ``new_turn``: the agent had ended the previous turn and waited."""
         if new_turn and self.count and not isinstance(self.acts[-1], Said):
             begins = f"{self.goal}\n{text}" if text and text != self.goal else self.goal
             self.told(Ended(outcome="completed", at=self._last))
@@ -109,7 +108,7 @@ class Recorder:
         self.told(Said(text=text, at=at, by=by))
 
     def told(self, act: AnyAct) -> None:
-        """Any act. A call, and what somebody says, is a row; all else belongs to the row that comes next."""
+        """Add any act. Calls and messages are rows; all else belongs to the row that comes next."""
         if isinstance(act, Called):
             self.called(act)
             return
@@ -122,7 +121,7 @@ class Recorder:
             self.count += 1
 
     def interrupted(self) -> None:
-        """A person, or a policy, stopped the agent at the row that was written last."""
+        """Note that a person, or a policy, stopped the agent at the last row."""
         self.interrupts.append(max(0, self.count - 1))
 
     def _pass(self, at: float) -> None:
@@ -144,9 +143,8 @@ class Recorder:
         model: str = "",
         domain: str = "",
     ) -> Recording:
-        """The recording."""
         last = max(0, self.count - 1)
-        if self.steps and self.steps[-1] > last:  # what was told after the last row belongs to it
+        if self.steps and self.steps[-1] > last:  # what was reported after the last row belongs to it
             self.steps = [min(step, last) for step in self.steps]
         return Recording(
             source=source,
@@ -174,12 +172,12 @@ class Prices:
     def __init__(self) -> None:
         self.unknown: set[str] = set()
         self.is_missing = False
-        """Whether there is no price list here at all."""
+        """True if no price list is installed here."""
 
     def of(
         self, model: str, *, tokens_in: int, tokens_out: int, cached: int = 0, written: int = 0, provider: str = ""
     ) -> float | None:
-        """The price of a request; ``tokens_in`` counts those ``cached`` and ``written`` to a cache, too."""
+        """Return the price of a request; ``tokens_in`` counts those ``cached`` and ``written`` to a cache, too."""
         try:
             from genai_prices import Usage, calc_price
         except ImportError:
@@ -199,7 +197,7 @@ class Prices:
             return None
 
     def notice(self, file: str) -> Notice | None:
-        """What could not be priced, if there was anything."""
+        """Return what could not be priced, if there was anything."""
         if self.is_missing:
             return Notice(
                 file=file,
@@ -208,11 +206,11 @@ class Prices:
         if not self.unknown:
             return None
         names = ", ".join(sorted(self.unknown))
-        return Notice(file=file, sentence=f"Nobody knows the price of {names}: the cost of these requests is unknown.")
+        return Notice(file=file, sentence=f"The price of {names} is unknown, and so is the cost of these requests.")
 
 
 def backwards(recorder: Recorder, file: str, run_id: str, line: int | None = None) -> Notice | None:
-    """What to tell of a clock that went back."""
+    """Return the notice about a clock that went back."""
     if not recorder.backwards:
         return None
     times = "once" if recorder.backwards == 1 else f"{recorder.backwards} times"
@@ -224,7 +222,7 @@ def backwards(recorder: Recorder, file: str, run_id: str, line: int | None = Non
 
 
 def recorded_arguments(given: object) -> tuple[str, str]:
-    """The beginning of a call's arguments; and what stands for all of them, where they are longer."""
+    """Return the beginning of a call's arguments, and a digest of them if they are longer."""
     text = given if isinstance(given, str) else msgspec.json.encode(given, enc_hook=str).decode(errors="replace")
     if len(text) <= LONGEST_ARGUMENTS:
         return text, ""
@@ -232,7 +230,7 @@ def recorded_arguments(given: object) -> tuple[str, str]:
 
 
 def texts(value: Any) -> str:
-    """The text in what messages hold: a string, a part with text or content, or a list of these."""
+    """Return the text in messages: a string, a part with text or content, or a list of these."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

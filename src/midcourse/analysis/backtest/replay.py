@@ -1,8 +1,8 @@
-"""One recorded run, as a policy would have seen it live: what it would have done first, and what that had saved.
+"""Replay one recorded run as a policy would have seen it live: its first interruption, and the savings.
 
 Acts are shown one by one. Where the recording has a clock, the policy is also asked at each moment at which time alone
-could have made it step in, so that it does when it would have. After the first interruption nothing counts: what the
-agent would have done then, nobody recorded.
+could have made it step in. Nothing counts after the first interruption: a recording cannot tell what the agent would
+have done then.
 """
 
 from collections.abc import Set as AbstractSet
@@ -18,26 +18,26 @@ from midcourse.policy.run_activity import AnyAct, Begun, Called, Ended, Rested, 
 
 
 class Watching(Protocol):
-    """What a replay needs of an oversight."""
+    """The part of an oversight that a replay needs."""
 
     def see(self, act: AnyAct, /) -> Decision | None:
-        """What to do, now that this has happened; None: nothing."""
+        """Return the decision after this act; None: nothing to do."""
         ...
 
     def look(self, now: float, /) -> Decision | None:
-        """What to do, now that it is so late."""
+        """Return the decision at this time; None: nothing to do."""
         ...
 
     def due(self) -> float | None:
-        """When to look next, if nothing happens before."""
+        """Return when to check next, if nothing happens before."""
         ...
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one run.
+    """The outcome of one run.
 
-    ``stopped_at_step`` is the last row that happened; None: it was left alone. ``steps_saved``, ``minutes_saved`` and
-    ``dollars_saved`` came after it; None where nobody measured. ``warnings`` were told to people before that.
+    ``stopped_at_step`` is the last row that happened; None: it was not interrupted. ``steps_saved``, ``minutes_saved``
+    and ``dollars_saved`` came after it; None if not measured. ``warnings`` were sent to people before that.
     """
 
     run_id: str
@@ -59,7 +59,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the run was interrupted."""
+        """True if the run was interrupted."""
         return self.stopped_at_step is not None
 
 
@@ -81,7 +81,7 @@ def replay(recording: Recording, monitor: Watching, *, interrupts: AbstractSet[s
                         return _stopped(recording, index, next_look, decision, warnings)
                     warnings += decision.level != "none"
                 later = due()
-                # It has nothing new to look for: asking again would go on for ever.
+                # It has nothing new to look for: asking again would never end.
                 next_look = later if later is not None and later > next_look else None
             now = at
         decision = see(act)

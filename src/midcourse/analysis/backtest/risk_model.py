@@ -44,11 +44,11 @@ LEAST: Final = 20
 TASKS: Final = 5
 """Different tasks below which no model could be held against tasks that it has not seen."""
 TARGET: Final = 0.10
-"""Share of succeeding runs that may be stopped, unless somebody says otherwise."""
+"""The default share of succeeding runs that may be stopped."""
 MARKS: Final = (0.02, 0.05, 0.08, 0.10, 0.13, 0.16, 0.19, 0.22, 0.24, 0.27, 0.30, 0.40)
 """Shares of false stops for which a model knows its alarm."""
 REPEATS: Final = 4
-"""How often runs are dealt into folds anew for what is stated."""
+"""The number of assignments of runs to folds for the reported figures."""
 BOOTSTRAPS: Final = 400
 
 Progress: TypeAlias = Callable[[str], None]
@@ -81,7 +81,7 @@ def _chance(scores: Sequence["Floats"], runs: Sequence[RunFacts]) -> tuple[float
 
 
 class ModelScore(NamedTuple):
-    """What a way of making models does to runs it has not seen: scores, and what follows from them."""
+    """The quality of a way of making models, on runs it has not seen: scores, and what follows from them."""
 
     scores: list[list["Floats"]]
     effect: Effect
@@ -128,7 +128,7 @@ def _domain(
     made_from: Mapping[Candidate, float],
     after: float,
 ) -> Domain:
-    """A model and its calibration, as it is kept. The slope becomes part of the weights."""
+    """Return a model and its calibration in stored form. The slope becomes part of the weights."""
     slopes = [_chance(one, runs) for one in judged.scores]
     slope = sum(one for one, _ in slopes) / len(slopes)
     offset = sum(one for _, one in slopes) / len(slopes)
@@ -176,7 +176,7 @@ def _logistic(odds: float) -> float:
 
 
 def spread_out(by_domain: Mapping[str, Sequence[RunFacts]]) -> list[RunFacts]:
-    """All runs; what a domain never measures stands where it usually stands elsewhere, and so says nothing."""
+    """Return all runs; a fact that a domain never measures gets its usual value elsewhere, and so has no weight."""
     every = [run for runs in by_domain.values() for run in runs]
     filled: list[RunFacts] = []
     means: dict[str, Floats] = {}
@@ -199,7 +199,7 @@ GENERAL_TARGET: Final = 0.05
 
 
 def learn_general(by_domain: Mapping[str, Sequence[RunFacts]]) -> Linear:
-    """One model for runs from anywhere: the same facts in each domain, and their weights averaged."""
+    """Train one model for runs from anywhere: the same facts in each domain, and their weights averaged."""
     models = [average_models(runs, {GENERAL_SET: 1.0}) for runs in by_domain.values()]
     return Linear(np.mean([one.weights for one in models], axis=0), float(np.mean([one.offset for one in models])))
 
@@ -216,10 +216,10 @@ def train(
     after: float = AFTER,
     progress: Progress | None = None,
 ) -> RiskModel:
-    """A model of these runs: one domain for each source with runs enough, and a general one.
+    """Train a model of these runs: one domain for each source with runs enough, and a general one.
 
-    ``target`` is the share of succeeding runs that may be stopped, for all domains or for each. ``sets`` narrows, for
-    a domain, the sets of facts to choose from. ``least`` is how many failures, and how many successes, are enough.
+    ``target`` is the share of succeeding runs that may be stopped, for all domains or for each. ``sets`` narrows, for a
+    domain, the sets of facts to choose from. ``least`` is how many failures, and how many successes, are enough.
     Nothing is stopped in the first ``after`` seconds.
 
     Raises:
@@ -244,11 +244,11 @@ def train(
 
 
 def _tell_nobody(_: str) -> None:
-    """For those who do not want to know."""
+    """Ignore the progress."""
 
 
 def _general(by_domain: Mapping[str, Sequence[RunFacts]], after: float) -> Domain:
-    """The general model, judged on each domain by a model of the others; of a single domain, by task."""
+    """Return the general model, judged on each domain by a model of the others; of a single domain, by task."""
     filled = spread_out(by_domain)
     names = [name for name, runs in by_domain.items() for _ in runs]
     parts = {name: [run for run, of in zip(filled, names, strict=True) if of == name] for name in by_domain}
@@ -264,7 +264,7 @@ def _general(by_domain: Mapping[str, Sequence[RunFacts]], after: float) -> Domai
 
 
 def _by_domain(recordings: Iterable[Recording], after: float) -> tuple[dict[str, list[RunFacts]], str]:
-    """The runs of each source whose outcome is known, and the hash of them all."""
+    """Return the runs of each source with a known outcome, and the hash of them all."""
     found: dict[str, list[RunFacts]] = {}
     digest = sha256()
     for recording in recordings:
@@ -301,7 +301,7 @@ def _too_few(by_domain: Mapping[str, Sequence[RunFacts]], least: int) -> Invalid
 
 
 def summary(model: RiskModel) -> str:
-    """What to expect of a model, for people."""
+    """Describe what to expect of a model, for people."""
     lines: list[str] = []
     for name, domain in model.domains.items():
         stated = domain.stated

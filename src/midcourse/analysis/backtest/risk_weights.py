@@ -63,7 +63,7 @@ FOLDS: Final = 10
 INNER_FOLDS: Final = 5
 INNER_REPEATS: Final = 3
 _TEMPERATURE: Final = 0.05
-"""Differences of merit between sets that are taken for chance."""
+"""The difference of objective between sets that may be chance."""
 NEVER: Final = -50.0
 """The score of a step at which nothing may be stopped."""
 PLACES: Final = {name: place for place, name in enumerate(FEATURES)}
@@ -86,7 +86,7 @@ class Linear(NamedTuple):
     offset: float
 
     def scores(self, run: RunFacts) -> "Floats":
-        """The sum after each row; never an alarm where nothing may be stopped."""
+        """Return the sum after each row; never an alarm where nothing may be stopped."""
         return np.where(run.may_stop, run.rows @ self.weights + self.offset, NEVER)
 
 
@@ -98,7 +98,7 @@ class Candidate(NamedTuple):
 
 
 def observe(recording: Recording, after: float = AFTER) -> RunFacts | None:
-    """What a monitor would have seen of a run; None if its outcome is unknown or nothing happened in it.
+    """Return the facts a monitor would have seen; None if the outcome is unknown or nothing happened.
 
     It may be stopped at calls, from the third on, and ``after`` so many seconds where the recording has a clock.
     """
@@ -130,7 +130,7 @@ def _picked(length: int, most: int) -> "NDArray[np.intp]":
 
 
 def fit(runs: Sequence[RunFacts], columns: Sequence[int], penalty: float, *, rows: int = 20) -> Linear:
-    """A logistic regression on prefixes of runs. Every run counts the same, and so do failures and successes."""
+    """Fit a logistic regression on prefixes of runs. Every run counts the same, and so do failures and successes."""
     picked = [_picked(len(run.rows), rows) for run in runs]
     facts = np.vstack([run.rows[at][:, columns] for run, at in zip(runs, picked, strict=True)])
     failed = np.concatenate([np.full(len(at), float(run.failed)) for run, at in zip(runs, picked, strict=True)])
@@ -172,7 +172,7 @@ def _columns(name: str) -> list[int]:
 
 
 class Effect(NamedTuple):
-    """What stops do at one share of false stops."""
+    """The effect of stops at one share of false stops."""
 
     recall: float
     steps_saved: float
@@ -180,7 +180,7 @@ class Effect(NamedTuple):
 
 
 def effects(scores: Sequence["Floats"], runs: Sequence[RunFacts], shares: Sequence[float]) -> list[Effect]:
-    """What stopping does, at exactly these shares of false stops: between two possible thresholds, in proportion."""
+    """Return the effect of stops at exactly these shares of false stops: between two thresholds, in proportion."""
     tops = np.sort([one.max() for one, run in zip(scores, runs, strict=True) if not run.failed])[::-1]
     courses = [np.maximum.accumulate(one) for one, run in zip(scores, runs, strict=True) if run.failed]
     places = [(int(share * len(tops) + 1e-9), share * len(tops)) for share in shares]
@@ -201,7 +201,7 @@ def effects(scores: Sequence["Floats"], runs: Sequence[RunFacts], shares: Sequen
 
 
 def objective(scores: Sequence["Floats"], runs: Sequence[RunFacts], target: float) -> float:
-    """How good stopping is around the wanted share of false stops: who is stopped, and how much is saved."""
+    """Rate the stops around the wanted share of false stops: which runs are stopped, and how much is saved."""
     around = [min(0.4, max(0.04, target * times)) for times in (0.5, 0.75, 1, 1.25, 1.5, 2)]
     found = effects(scores, runs, around)
     return sum(one.recall + 0.35 * one.steps_saved + 0.35 * one.saved_per_run for one in found) / len(found)
@@ -211,7 +211,7 @@ def objective(scores: Sequence["Floats"], runs: Sequence[RunFacts], target: floa
 
 
 def assign_folds(runs: Sequence[RunFacts], folds: int, seed: int) -> "NDArray[np.intp]":
-    """A fold for each run: all runs of a task in one, tasks that fail as often in all of them."""
+    """Return a fold for each run: all runs of a task in one, tasks that fail as often in all of them."""
     chance = np.random.default_rng(seed)
     of_task: dict[str, list[bool]] = {}
     for run in runs:
@@ -229,7 +229,7 @@ def assign_folds(runs: Sequence[RunFacts], folds: int, seed: int) -> "NDArray[np
 def out_of_fold(
     runs: Sequence[RunFacts], make: Callable[[Sequence[RunFacts]], Linear], *, seed: int, folds: int = FOLDS
 ) -> list["Floats"]:
-    """The scores of each run by a model that has not seen its task."""
+    """Return the scores of each run by a model that has not seen its task."""
     dealt = assign_folds(runs, folds, seed)
     scores: list[Floats] = [np.zeros(0)] * len(runs)
     for fold in range(folds):
@@ -245,7 +245,7 @@ def _quickly(runs: Sequence[RunFacts], columns: Sequence[int], penalty: float) -
 
 
 def choose(runs: Sequence[RunFacts], target: float, sets: Sequence[str]) -> dict[Candidate, float]:
-    """How much say each candidate gets, by what it does out of fold on these runs."""
+    """Return the weight of each candidate, by its quality out of fold on these runs."""
     candidates = [Candidate(name, penalty) for name in sets for penalty in PENALTIES]
     merits: list[float] = []
     for one in candidates:
@@ -262,7 +262,7 @@ def choose(runs: Sequence[RunFacts], target: float, sets: Sequence[str]) -> dict
 
 
 def average_models(runs: Sequence[RunFacts], say: Mapping[Candidate, float]) -> Linear:
-    """The candidates' weights, each on the same scale, averaged."""
+    """Average the candidates' weights, each on the same scale."""
     weights, offset = np.zeros(len(FEATURES)), 0.0
     for one, share in say.items():
         model = fit(runs, _columns(one.name), one.penalty)

@@ -1,6 +1,6 @@
-"""What a policy's verdicts come to: per source, per class and in all, with intervals, and null where nobody can say.
+"""Score a policy's verdicts: per source, per class and in all, with intervals; unknown figures are null.
 
-Rates are over runs whose outcome is known. What is saved is counted on failed runs alone, as a share of what they took.
+Rates are over runs whose outcome is known. Savings are counted on failed runs alone, as a share of what they took.
 Intervals hold 95 %: tasks (not runs, for runs of one task are alike) are drawn again and again, with a fixed seed.
 Where no task shows a thing, or each does, no draw differs: there the rule of three is used.
 """
@@ -41,7 +41,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     successes_stopped: int
     levels: Mapping[str, int]
     signals: Mapping[str, Mapping[str, int]]
-    """Which signal was the gravest reason of how many interventions, and of those in which runs."""
+    """The gravest reason of interventions: how many by each signal, and in which runs."""
     recall: float | None
     false_positive_rate: float | None
     precision: float | None
@@ -135,7 +135,7 @@ _RATES: Final = (
 
 
 def scored(verdicts: Sequence[Verdict], *, resamples: int = RESAMPLES) -> Scores:
-    """The figures per source, per class and in all."""
+    """Return the figures per source, per class and in all."""
     everything = score(verdicts, resamples=resamples)
 
     def of(group: Sequence[Verdict]) -> Score:
@@ -150,7 +150,7 @@ def scored(verdicts: Sequence[Verdict], *, resamples: int = RESAMPLES) -> Scores
 
 
 def doing_nothing(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """The same runs, left alone: what every policy is held against."""
+    """Return the same runs, left alone: every policy is compared with this."""
     return [
         msgspec.structs.replace(
             one,
@@ -167,7 +167,7 @@ def doing_nothing(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 
 def class_of(verdict: Verdict) -> str:
-    """The class that was declared; else the one its clock tells, afterwards; ``unknown`` without one."""
+    """Return the declared class; else the one of its measured time; ``unknown`` without a clock."""
     if verdict.task_class is not None:
         return verdict.task_class
     if verdict.minutes is None:
@@ -178,7 +178,7 @@ def class_of(verdict: Verdict) -> str:
 
 
 def score(verdicts: Sequence[Verdict], *, resamples: int = RESAMPLES) -> Score:
-    """The figures of these runs."""
+    """Return the figures of these runs."""
     stopped = [one for one in verdicts if one.is_stopped]
     failed = [one for one in verdicts if _failed(one)]
     rates: dict[str, float | None] = {}
@@ -275,7 +275,7 @@ def _intervals(verdicts: Sequence[Verdict], rates: Sequence[_Rate], resamples: i
 
 
 def _widened(interval: Interval, tasks: int, rate: _Rate) -> Interval:
-    """The same, unless it is all or nothing in every draw: of what none of n tasks show, up to 3 in n may (95 %)."""
+    """Widen an interval where every draw is all or nothing: if none of n tasks show it, up to 3 in n may (95 %)."""
     if interval not in ((0.0, 0.0), (1.0, 1.0)) or not rate.is_share:
         return interval
     room = min(1.0, 3 / tasks)
@@ -283,7 +283,7 @@ def _widened(interval: Interval, tasks: int, rate: _Rate) -> Interval:
 
 
 def _whole_numbers(tasks: Sequence[Sequence[Verdict]], rate: _Rate) -> list[tuple[int, int]]:
-    """A rate's two sums for each task, as small parts that cannot become more than a column holds."""
+    """Return a rate's two sums for each task, as small parts that cannot become more than a column holds."""
     sums = [(max(0.0, sum(map(rate.part, of))), max(0.0, sum(map(rate.whole, of)))) for of in tasks]
     most = max(map(max, sums)) * len(tasks)
     unit = min(_FINEST, 2.0 ** (_BITS - 2) / most) if most else 1.0
@@ -291,7 +291,7 @@ def _whole_numbers(tasks: Sequence[Sequence[Verdict]], rate: _Rate) -> list[tupl
 
 
 def _draws(count: int, resamples: int) -> Iterable[Callable[[Sequence[int]], tuple[int, ...]]]:
-    """``count`` of ``count``, with repetition, again and again; the same ones for everybody who asks."""
+    """Draw ``count`` of ``count``, with repetition, many times; always the same draws."""
     for number in range(resamples):
         # Numbers that look like chance and are the same on every machine and in every version of Python.
         noise = unpack(f"<{count}I", shake_128(f"{count} {number}".encode()).digest(4 * count))

@@ -34,7 +34,7 @@ class Figures:
 
 
 def tables(backtest: "Backtest") -> list[Figures]:
-    """By source, by class (if there is more than one), and what made the policies step in."""
+    """Return the figures by source, by class (if there is more than one), and by the reasons to step in."""
     found = [_rates("by source", "source", backtest, "sources")]
     if len(backtest.scores.classes) > 1:
         found.append(_rates("by class", "class", backtest, "classes"))
@@ -45,7 +45,7 @@ def tables(backtest: "Backtest") -> list[Figures]:
 
 
 def remarks(backtest: "Backtest") -> list[str]:
-    """What a reader of the tables must know: what could not be measured, and what was left out."""
+    """Return remarks on the tables: what could not be measured, and what was left out."""
     missing: dict[tuple[str, str], list[str]] = {}
     for source, score in backtest.scores.sources.items():
         for name, why in score.unmeasured.items():
@@ -62,7 +62,7 @@ def remarks(backtest: "Backtest") -> list[str]:
         )
     left_out = sum(notice.left_out for notice in backtest.notices)
     if left_out:
-        found.append(f"Left out: {left_out} lines, files or spans, each told of above.")
+        found.append(f"Left out: {left_out} lines, files or spans, each reported above.")
     return found
 
 

@@ -1,1 +1,1 @@
-"""What became of interruptions: facts of each session, rates against targets, a checklist, a review of thresholds."""
+"""Report on interruptions: facts of each session, rates against targets, a checklist, a review of thresholds."""

@@ -34,7 +34,7 @@ def alerts_of(
 
 
 def missed(found: Proportion, *, above: bool = True, below: bool = True) -> bool:
-    """Whether a target was missed on a side that counts. To complete more than was aimed at is no miss."""
+    """Return True if a target was missed on a side that counts. To complete more than the target is no miss."""
     return (found.verdict == "above" and above) or (found.verdict == "below" and below)
 
 
@@ -70,7 +70,7 @@ def _class_alerts(rows: Iterable[ClassRow]) -> list[Alert]:
 
 
 def is_too_often_wrong(row: SignalRow) -> bool:
-    """As the policy has it: more than the limit, of enough labels. It then only tells people."""
+    """Return True if more labels are wrong than the policy's limit, of enough. It then only notifies people."""
     limit = row.rate.target[1] if row.rate.target else 1.0
     return row.rate.of >= max(1, row.needed) and row.rate.share is not None and row.rate.share > limit
 

@@ -1,6 +1,6 @@
 """The checklist before a policy goes live: computed from what is recorded, never ticked. Pure.
 
-An item holds, does not, or nobody can know yet; each with the number behind it.
+An item holds, does not, or is unknown yet; each with the number behind it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _ANSWERS: Final[Mapping[Verdict, Answer]] = {
     "below": "does not",
     "too few to say": "unknown",
 }
-"""What a report's verdict of a share that is to be at least so large comes to here."""
+"""The answer for each verdict on a share that must be at least so large."""
 _NAMED: Final = 5
 
 
@@ -44,7 +44,7 @@ class Items(msgspec.Struct, frozen=True):
 
 
 def checklist(report: Report, grounds: Grounds) -> tuple[ChecklistItem, ...]:
-    """Every item, in the order in which to see to them."""
+    """Return every item, in the order in which to fix them."""
     return tuple(_items(report, grounds))
 
 
@@ -122,7 +122,7 @@ def _outlived(report: Report) -> ChecklistItem:
     named = ", ".join(f"{name} ({', '.join(calls)})" for name, calls in list(report.outlived.items())[:_NAMED])
     return _item(
         "no-call-outlives",
-        "No call goes on after its session has stopped",
+        "No call continues after its session has stopped",
         "does not" if report.outlived_count else "holds" if report.interventions else "unknown",
         f"in {report.outlived_count} of {report.sessions:,} sessions{f': {named}' if named else ''}",
         otherwise="Run these tools in a process of their own: run_in='process'.",
@@ -192,11 +192,11 @@ def _answers(report: Report, policy: Policy) -> ChecklistItem:
     found = report.answers
     return _item(
         "answered",
-        f"Somebody answers within {seconds(policy.response_target)}, at least half of the time",
+        f"A person answers within {seconds(policy.response_target)}, at least half of the time",
         _ANSWERS[found.within.verdict],
         f"{percent(found.within.share)} of {found.within.of:,} answers; median {seconds(found.seconds.p50)}; "
         f"{found.open} open",
-        otherwise="Have somebody on duty, or ask less.",
+        otherwise="Have a person on duty, or ask less.",
         unknown=f"Too few to say: {ENOUGH} answers say enough." if found.within.of else "Nothing was answered yet.",
     )
 
@@ -228,7 +228,7 @@ def _wrong(report: Report) -> ChecklistItem:
 
 
 def backtested(name: str, version: int, tried: Mapping[str, int] | None) -> ChecklistItem:
-    """Whether a policy is among those that a backtest tried, by their names; None: there is no result."""
+    """Check that a policy is among those that a backtest tried, by their names; None: there is no result."""
     policy = f"{name}@{version}"
     known: Mapping[str, int] = tried or {}
     runs = known.get(policy) or known.get(name)

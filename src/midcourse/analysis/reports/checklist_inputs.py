@@ -1,4 +1,4 @@
-"""What the checklist must know beside the sessions: the policy, the store, the encoder, a backtest's result."""
+"""The checklist's inputs beside the sessions: the policy, the store, the encoder, a backtest's result."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ _LARGEST: Final = 50_000_000
 
 
 class Grounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known beside the sessions. ``encoder`` None: there is none, and ``no_encoder`` says why.
+    """The facts beside the sessions. ``encoder`` None: there is none, and ``no_encoder`` says why.
 
-    ``backtested``: the policies that a backtest's result tells of; None if none was given.
+    ``backtested``: the policies in a backtest's result; None if none was given.
     """
 
     policy: Policy
@@ -32,7 +32,7 @@ class Grounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def grounds_of(policy: Policy, durability: Durability, backtest: Path | None = None) -> Grounds:
-    """What can be looked up here: the encoder, and a backtest's result if one is given.
+    """Return the facts found here: the encoder, and a backtest's result if one is given.
 
     Raises:
         InvalidInput: that file is no result of a backtest.
@@ -53,7 +53,7 @@ def _domains(encoder: str) -> frozenset[str]:
 
 
 def read_backtest(path: Path) -> dict[str, int]:
-    """The policies that ``midcourse policy backtest --format json`` tried, and on how many runs each.
+    """Return the policies that ``midcourse policy backtest --format json`` tried, and on how many runs each.
 
     Raises:
         InvalidInput: the file cannot be read, or is none of those.

@@ -1,4 +1,4 @@
-"""Whether a journal comes to the state that the store has of its session."""
+"""Check that a journal folds to the state that the store has of its session."""
 
 from midcourse.core.fold import Fold, fold
 from midcourse.core.ids import Position, SessionId

@@ -1,4 +1,4 @@
-"""How rates and times are counted over many sessions: for reports and for ``/metrics`` alike. Pure."""
+"""Count rates and times over many sessions, for reports and for ``/metrics`` alike. Pure."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -96,7 +96,6 @@ class Shares:
     token_rates: "array[float]" = field(default_factory=floats)
 
     def count(self, facts: SessionFacts) -> None:
-        """One session more."""
         self.sessions += 1
         self.stopped += facts.was_stopped
         self.stopped_by.update(facts.stopped_by)
@@ -138,7 +137,7 @@ class Shares:
 
     @property
     def interruption_by(self) -> Mapping[str, float]:
-        """By whom; those who stopped nothing are left out."""
+        """The rate by source; those who stopped nothing are left out."""
         return {one: count / self.sessions for one, count in self.stopped_by.items() if self.sessions}
 
     @property
@@ -148,7 +147,7 @@ class Shares:
 
     @property
     def false_positives(self) -> float | None:
-        """None while nobody has called any right or wrong."""
+        """The false-positive rate; None before the first label of right or wrong."""
         return _share(self.wrong, self.right + self.wrong)
 
     def durations(self, allowed: tuple[float, float | None] | None) -> Durations:
@@ -235,7 +234,7 @@ class Remaining:
 
 
 def _errors(runs: list[tuple[float, float, int]]) -> Iterable[float | None]:
-    """Each run's error as a share of what was left, by the runs that had ended when it began."""
+    """Yield each run's error as a share of the rest, by the runs that had ended when it began."""
     ended = sorted((end, calls) for _, end, calls in runs)
     for started, _, calls in runs:
         before = [count for _, count in ended[: bisect_left(ended, (started, 0))]][-RUNS:]

@@ -1,7 +1,7 @@
-"""What a report knows of one session: who interrupted it, how soon it stopped, what that cost, how it ended.
+"""The facts of one session for reports: who interrupted it, how soon it stopped, what that cost, how it ended.
 
-What a journal does not tell is None, and never a guess. The one guess there is, the price of a request that nobody
-knows, is the policy's default and marked as an estimate.
+A fact that a journal does not hold is None, and never a guess. The one guess, the price of a request with an unknown
+price, is the policy's default and marked as an estimate.
 """
 
 from typing import Final, Literal
@@ -17,15 +17,15 @@ from midcourse.core.terms import TaskClass
 from midcourse.policy.document import Classes
 
 Kind = Literal["notify", "ask_plan", "ask", "pause", "stop", "redirect", "cancel", "halt"]
-"""How somebody stepped in; ``notify`` told people and left the agent alone."""
+"""The kind of intervention; ``notify`` informed people and did not interrupt the agent."""
 Outcome = Literal["completed", "failed", "cancelled", ""]
-"""How a session ended; empty: not yet."""
+"""The end of a session; empty: not yet."""
 STOPS: Final = frozenset[Kind]({"ask", "pause", "stop", "cancel", "halt"})
-"""The kinds after which nothing runs. A redirect and the question for its plan change a course that goes on."""
+"""The kinds after which nothing runs. A redirect and the question for its plan change the course of a running agent."""
 
 
 class Money(msgspec.Struct, gc=False, frozen=True):
-    """What requests cost that a stop tore: those made again for it, or lost with it. Estimates are the policy's."""
+    """The cost of requests that a stop interrupted, made again or lost. Estimates are the policy's."""
 
     dollars: float = 0.0
     requests: int = 0
@@ -33,12 +33,12 @@ class Money(msgspec.Struct, gc=False, frozen=True):
 
 
 class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Somebody stepped in. All times are seconds.
+    """An intervention. All times are in seconds.
 
-    ``response``: from the wish for a stop to its decision; for a policy the wish is its own decision. ``save``:
-    from there until nothing ran; ``waited_for`` names calls that it let finish. ``wait``: until somebody let it go on
-    or ended it; ``answer``: the same from the question on. ``recovery``: from then to its first new step.
-    ``before`` and ``after``: the share of its plan that was done then, and at the end of the turn.
+    ``response``: from the request for a stop to its decision; for a policy both are the same. ``save``: from there
+    until nothing ran; ``waited_for`` names calls that were allowed to finish. ``wait``: until it was resumed or ended;
+    ``answer``: the same from the question on. ``recovery``: from then to its first new step. ``before`` and ``after``:
+    the share of its plan that was done then, and at the end of the turn.
     """
 
     kind: Kind
@@ -63,45 +63,45 @@ class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     expected: Worth | None = None
     label: Verdict | None = None
     is_first: bool = True
-    """Whether no policy had interrupted the turn before."""
+    """True if no policy had interrupted the turn before."""
     was_held: bool = False
-    """Whether people were only told because a policy that wanted to step in was held back."""
+    """True if people were only notified because a policy that would have stepped in was held back."""
 
     @property
     def stopper(self) -> Stopper:
-        """Who stepped in."""
+        """The one who stepped in."""
         return stopper_of(self.by, halts=self.kind == "halt")
 
     @property
     def is_by_policy(self) -> bool:
-        """Whether a policy did it, or the agent itself. A budget is what people set."""
+        """True if a policy or the agent itself did it. A budget is set by people."""
         return self.stopper in ("policy", "agent")
 
     @property
     def is_by_person(self) -> bool:
-        """Whether somebody did it, and not by the kill switch."""
+        """True if a person did it, and not by the kill switch."""
         return self.stopper == "person"
 
     @property
     def is_labelled(self) -> bool:
-        """Whether somebody called it right or wrong: unsure is neither."""
+        """True if it is labelled right or wrong: unsure is neither."""
         return self.label in ("right", "wrong")
 
     @property
     def stop(self) -> float | None:
-        """Seconds from the wish for it until nothing ran."""
+        """Seconds from the request until nothing ran."""
         return None if self.save is None else (self.response or 0.0) + self.save
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """What led to it."""
+        """The signals that led to it."""
         return tuple(reason.signal for reason in self.reasons) or ((self.question,) if self.question else ())
 
     @property
     def quality(self) -> float | None:
-        """How well the turn ended that went on after it: the share of its plan; without one, whether it completed.
+        """The quality of the turn that continued after it: the share of its plan; without one, if it completed.
 
-        None while it goes on, and for a turn that somebody cancelled: that was a decision, and no loss.
+        None while the turn runs, and for one that a person cancelled: that was a decision, and no loss.
         """
         if self.outcome not in ("completed", "failed"):
             return None
@@ -109,9 +109,9 @@ class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def still(self) -> float | None:
-        """Seconds for which the run stood still for it; None if it never went on."""
+        """Seconds for which the run was stopped; None if it never continued."""
         parts = (self.wait, self.recovery) if self.kind in STOPS else (self.recovery,)
-        before = 0.0 if self.kind == "halt" else self.save or 0.0  # a halt stands from its decision on
+        before = 0.0 if self.kind == "halt" else self.save or 0.0  # a halt is in force from its decision on
         return None if None in parts else sum(part for part in parts if part is not None) + before
 
     @property
@@ -142,7 +142,7 @@ class Recovery(msgspec.Struct, gc=False, frozen=True):
 
 
 class ToolUse(msgspec.Struct, gc=False, frozen=True):
-    """What a tool that was called declares."""
+    """A tool that was called, with its declaration."""
 
     name: str
     effect: Effect
@@ -151,9 +151,9 @@ class ToolUse(msgspec.Struct, gc=False, frozen=True):
 
 
 class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a report needs of one session. ``outlived`` names calls that went on although the session had stopped.
+    """The facts of one session that a report needs. ``outlived`` names calls that continued after the session's stop.
 
-    ``calls`` have finished, ``turns`` of a fork is 0. ``flaw``: why its journal does not come to the state that the
+    ``calls`` have finished, ``turns`` of a fork is 0. ``flaw``: why its journal does not fold to the state that the
     store has of it; empty if it does, None if it was not checked. ``unseen``: signals that policies could not measure.
     """
 
@@ -188,23 +188,22 @@ class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def was_stopped(self) -> bool:
-        """At least once, by anyone: what the interruption rate counts."""
+        """True if it was stopped at least once, by anyone: the interruption rate counts these."""
         return bool(self.stopped_by)
 
     @property
     def stopped_by(self) -> frozenset[Stopper]:
-        """All who stopped it."""
         return frozenset(one.stopper for one in self.interruptions if one.kind in STOPS)
 
     @property
     def judged(self) -> tuple[Interruption, ...]:
-        """The automatic ones that the false-positive rate is of: they stepped in, or wanted to and were held back."""
+        """The automatic ones that the false-positive rate counts: they stepped in, or were held back from it."""
         notices = (one for one in self.notices if one.was_held)
         return tuple(one for one in (*self.interruptions, *notices) if one.is_by_policy)
 
     @property
     def warnings(self) -> tuple[Interruption, ...]:
-        """The notices that the false-positive rate is not of: people were told, and no more was wanted."""
+        """The notices that the false-positive rate does not count: they were only meant to notify."""
         return tuple(one for one in self.notices if one.is_by_policy and not one.was_held)
 
 

@@ -28,9 +28,9 @@ from midcourse.runtime.past_runs import PastRuns
 from midcourse.runtime.session_loader import every_event
 
 MOST: Final = 20_000
-"""Sessions that a report looks at: the newest. How many more there are is said."""
+"""The number of sessions that a report reads: the newest. It reports how many more there are."""
 NAMELESS: Final = ("", "none")
-"""What stands where a session has no policy."""
+"""The values in place of a missing policy."""
 Progress = Callable[[int], None]
 """Told how many sessions have been read."""
 
@@ -60,12 +60,12 @@ class Fleet:
     default: Policy = STANDARD
     most: int = MOST
     with_values: bool = False
-    """Whether to measure again what the signals were when people stepped in; that reads those journals twice."""
+    """True to measure the signals at people's interventions again; that reads those journals twice."""
     progress: Progress | None = None
     tenant: str | None = None
     """Whose sessions; None: those of all tenants."""
     known: dict[SessionId, tuple[Position, "FleetSession"]] | None = None
-    """What an earlier reading found of each session, by its position then: one that has not moved is not read again."""
+    """The results of an earlier reading by session, with its position: one that has not moved is not read again."""
     damaged: dict[str, str] = field(default_factory=dict[str, str])
     """Sessions that cannot be read, and why."""
     _policies: dict[str, Policy] = field(default_factory=dict[str, Policy])
@@ -75,7 +75,7 @@ class Fleet:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the figures must know."""
+        """Remarks for a reader of the figures."""
         found: list[str] = []
         if self._left_out:
             found.append(f"Only the newest {self.most:,} sessions of this time were read. Choose a shorter time.")
@@ -90,7 +90,7 @@ class Fleet:
         return tuple(found)
 
     async def sessions(self) -> AsyncIterator[FleetSession]:
-        """Each session of the time, once. One whose journal is damaged is left out and named."""
+        """Yield each session of the time, once. One whose journal is damaged is left out and named."""
         count = 0
         async for head in every_head(self.store, HeadQuery(tenant=self.tenant)):
             if head.created_at < self.since:
@@ -152,7 +152,7 @@ class Fleet:
         return known
 
     async def _values(self, facts: SessionFacts, policy: Policy) -> dict[str, Mapping[str, float]]:
-        """What the signals were when a person stepped in: the journal again, by the monitors. Drift is not measured."""
+        """Measure the signals at people's interventions: the journal again, by the monitors. Drift is not measured."""
         wanted = {one.position: one for one in facts.interruptions if is_missed(one)}
         oversight = RunMonitor(policy, task_class=facts.task_class, budget=facts.budget, asks=False)
         journal = JournalReader()
@@ -168,12 +168,12 @@ class Fleet:
 
 
 def is_missed(one: Interruption) -> bool:
-    """Whether it was a person who stepped in, rightly, and no policy had before."""
+    """Return True if a person stepped in, rightly, and no policy had before."""
     return one.label == "right" and one.is_by_person and one.is_first
 
 
 async def report_on(fleet: Fleet) -> Report:
-    """The report of a time.
+    """Return the report of a time.
 
     Raises:
         StoreUnavailable: the store cannot be read now.
@@ -185,7 +185,7 @@ async def report_on(fleet: Fleet) -> Report:
 
 
 async def default_policy(store: Store, name: str) -> Policy:
-    """What sessions without a policy are held against: the one of that name, or ``standard`` for none at all.
+    """Return the policy for sessions without one: the one of that name, or ``standard`` for no name.
 
     Raises:
         InvalidInput: ``policy_not_found``.

@@ -28,7 +28,6 @@ POLICY: Final = (
 
 
 def page(report: Report, items: Sequence[ChecklistItem] = ()) -> str:
-    """The whole page."""
     when = f"{_day(report.since)} to {_day(report.until)}"
     body = [
         "<header><h1>Report</h1>",
@@ -74,16 +73,18 @@ def _list(lines: Iterable[str]) -> str:
 
 def _figures(report: Report) -> str:
     said, warned, answers = report.labelled, report.warnings, report.answers
-    told = f"warnings; nobody stepped in; {warned.of:,} labelled" if warned.of else "warnings; nobody stepped in"
+    told = (
+        f"warnings without an intervention; {warned.of:,} labelled" if warned.of else "warnings without an intervention"
+    )
     target = f"target {seconds(answers.target)}" if answers.target is not None else "nothing was asked"
     figures = [
-        ("stepped in", f"{report.interventions:,}", _by(report.by) or "nobody did"),
-        ("only told", f"{report.notices:,}", told),
+        ("stepped in", f"{report.interventions:,}", _by(report.by) or "none"),
+        ("notices only", f"{report.notices:,}", told),
         ("right", percent(said.share), f"of {said.of:,} labelled"),
         ("waste avoided", amount(report.dollars_avoided), f"expected; at a cost of {amount(report.dollars_cost)}"),
         returned(report),
         ("answered in", seconds(answers.seconds.p50), f"median; {target}"),
-        ("could not be stopped", f"{report.outlived_count:,}", "sessions with a call that went on"),
+        ("could not be stopped", f"{report.outlived_count:,}", "sessions with a call that continued"),
     ]
     return (
         "<dl>"
@@ -167,7 +168,7 @@ def _times(report: Report) -> str:
     if not rows:
         return f"{head}<p>Nothing was stopped. {waited}</p>"
     words = (
-        f"From the wish for a stop until nothing ran: {report.stops.count:,} stops, median "
+        f"From the request for a stop until nothing ran: {report.stops.count:,} stops, median "
         f"{seconds(report.stops.p50)}, p99 {seconds(report.stops.p99)}. {waited}"
     )
     figure = f"<figure>{drawn}<figcaption>{words}</figcaption></figure>" if drawn else f"<p>{words}</p>"
@@ -209,12 +210,13 @@ def _signals(rows: Sequence[SignalRow], meanings: Mapping[str, str]) -> str:
         )  # fmt: skip
 
     heads = (
-        "Signal", ">Stepped in", ">Only told", ">Right", ">Wrong", ">Unsure", ">False positives", "against its limit",
+        "Signal", ">Stepped in", ">Notices only", ">Right", ">Wrong", ">Unsure", ">False positives", "against its "
+        "limit",
         "Verdict",
     )  # fmt: skip
     caption = (
         f"False positives: {meanings['false_positives']} Drawn from 0 to {percent(most)}. "
-        f"Only told: {meanings['only_told']}"
+        f"Notices only: {meanings['only_told']}"
     )
     return head + table("Signals", caption, heads, map(cells, rows))
 
@@ -222,7 +224,7 @@ def _signals(rows: Sequence[SignalRow], meanings: Mapping[str, str]) -> str:
 def _kinds(rows: Sequence[KindRow], meanings: Mapping[str, str]) -> str:
     head = "<h2>What stepping in took and cost</h2>"
     if not rows:
-        return f"{head}<p>Nobody stepped in.</p>"
+        return f"{head}<p>There was no intervention.</p>"
 
     def cells(row: KindRow) -> Sequence[str]:
         expected = (
@@ -239,12 +241,12 @@ def _kinds(rows: Sequence[KindRow], meanings: Mapping[str, str]) -> str:
         )  # fmt: skip
 
     heads = (
-        "Kind", ">Count", "By whom", ">until stopped", ">stood still", ">recovery", ">money", ">KB saved",
+        "Kind", ">Count", "By whom", ">until stopped", ">stopped for", ">recovery", ">money", ">KB saved",
         ">quality", ">plan since", ">expected: avoided / cost", ">really cost",
     )  # fmt: skip
     caption = (
-        f"{meanings['stepped_in']} Times are medians. ~ marks estimates. Really cost: money and the minutes it stood "
-        "still, as far as known."
+        f"{meanings['stepped_in']} Times are medians. ~ marks estimates. Real cost: money and stopped minutes, "
+        "as far as known."
     )
     return head + table("Interruptions by kind", caption, heads, map(cells, rows))
 
@@ -257,7 +259,7 @@ def _answers(found: Answers) -> str:
     return head + (
         f"<p>{found.asked:,} questions, {taken.count:,} answered, {found.open:,} open. Time to response: median "
         f"{seconds(taken.p50)}, p99 {seconds(taken.p99)}; {percent(found.within.share)} within the target of "
-        f"{seconds(found.target)}. Time to resolution, from the interruption until it went on or ended: median "
+        f"{seconds(found.target)}. Time to resolution, from the interruption until it continued or ended: median "
         f"{seconds(resolved.p50)}, p99 {seconds(resolved.p99)}, of {resolved.count:,}.</p>"
     )
 

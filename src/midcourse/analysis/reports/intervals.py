@@ -1,6 +1,6 @@
-"""How sure a rate is: exact (Clopper and Pearson) intervals, and what may be said of a target. Pure.
+"""Exact (Clopper and Pearson) intervals of rates, and their verdict on a target. Pure.
 
-Exact, because the targets lie where approximations fail: 0 % and 99.9 %. They are rather too wide than too narrow.
+Exact, because the targets are where approximations fail: 0 % and 99.9 %. They are rather too wide than too narrow.
 """
 
 from math import exp, lgamma, log, log1p
@@ -34,7 +34,7 @@ class Proportion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rate(part: int, of: int, target: Range | None = None) -> Proportion:
-    """A rate, its interval, and what may be said of the target."""
+    """Return a rate, its interval, and the verdict on the target."""
     low, high = exact(part, of)
     share = part / of if of else None
     found: Verdict = "too few to say" if target is None else verdict(part, of, target)
@@ -42,7 +42,7 @@ def rate(part: int, of: int, target: Range | None = None) -> Proportion:
 
 
 def verdict(part: int, of: int, target: Range) -> Verdict:
-    """Whether a rate keeps its range; ``too few to say`` where its interval holds an edge of that, and few count."""
+    """Return if a rate keeps its range; ``too few to say`` where its interval holds an edge of that, and few count."""
     if of == 0:
         return "too few to say"
     share, (least, most) = part / of, target
@@ -59,7 +59,7 @@ def verdict(part: int, of: int, target: Range) -> Verdict:
 
 
 def exact(part: int, of: int) -> Range:
-    """The exact interval of ``part`` of ``of``; all of 0 to 1 if there was nothing to count."""
+    """Return the exact interval of ``part`` of ``of``; all of 0 to 1 if there was nothing to count."""
     if of == 0:
         return 0.0, 1.0
     tail = (1 - CONFIDENCE) / 2
@@ -69,7 +69,7 @@ def exact(part: int, of: int) -> Range:
 
 
 def _quantile(share: float, a: float, b: float) -> float:
-    """Where the beta distribution has ``share`` of its mass to the left, by halving."""
+    """Find where the beta distribution has ``share`` of its mass to the left, by halving."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -81,7 +81,6 @@ def _quantile(share: float, a: float, b: float) -> float:
 
 
 def _beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):  # the fraction converges fast on the other side
@@ -91,7 +90,7 @@ def _beta(x: float, a: float, b: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """Its continued fraction, by the method of Lentz."""
+    """Return its continued fraction, by the method of Lentz."""
     tiny = 1e-300
     c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1) or tiny)
     found = d

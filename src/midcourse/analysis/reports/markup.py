@@ -56,7 +56,7 @@ def verdict(found: Verdict, *, above_is_fine: bool = False) -> str:
 def table(
     name: str, caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], *, is_text: bool = False
 ) -> str:
-    """A table. A head that begins with ``>`` is of numbers; the first cell of a row is what the row is about."""
+    """Return a table. A head that begins with ``>`` is of numbers; the first cell of a row names the row."""
     right = [head.startswith(">") for head in heads]
     shown = "".join(
         f'<th scope="col"{" class=r" if is_right else ""}>{head.removeprefix(">")}</th>'

@@ -5,7 +5,7 @@ from midcourse.core.money import money
 
 
 def percent(share: float | None) -> str:
-    """``7.4 %``; a dash where nothing is known."""
+    """Format a share: ``7.4 %``; a dash if unknown."""
     if share is None:
         return "–"
     shown = f"{100 * share:.1f}".removesuffix(".0")
@@ -13,7 +13,7 @@ def percent(share: float | None) -> str:
 
 
 def span_of_target(target: Range) -> str:
-    """``10–20 %``, ``0 %``, ``at least 80 %``."""
+    """Format a target: ``10–20 %``, ``0 %``, ``at least 80 %``."""
     low, high = target
     if low == high:
         return percent(low)
@@ -23,7 +23,7 @@ def span_of_target(target: Range) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """``3.1 ms``, ``1.9 s``, ``3:10 min``, ``2.5 h``; a dash where nothing is known."""
+    """Format a time: ``3.1 ms``, ``1.9 s``, ``3:10 min``, ``2.5 h``; a dash if unknown."""
     if value is None:
         return "–"
     if value < 1:
@@ -36,7 +36,7 @@ def seconds(value: float | None) -> str:
 
 
 def span_of_range(allowed: tuple[float, float | None]) -> str:
-    """``up to 30 s``, ``30 s–5 min``, ``over 5 min``."""
+    """Format a range: ``up to 30 s``, ``30 s–5 min``, ``over 5 min``."""
     low, high = (
         None if one is None else f"{one / 60:g} min" if one and not one % 60 else seconds(one) for one in allowed
     )
@@ -44,12 +44,12 @@ def span_of_range(allowed: tuple[float, float | None]) -> str:
 
 
 def amount(dollars: float | None, *, is_estimate: bool = False) -> str:
-    """``$0.31``, ``~$0.0050``; a dash where nothing is known."""
+    """Format an amount: ``$0.31``, ``~$0.0050``; a dash if unknown."""
     return "–" if dollars is None else f"{'~' if is_estimate else ''}{money(dollars)}"
 
 
 def signed(share: float | None, unit: str = "%") -> str:
-    """``+240 %``, ``-3.1 pp``; a dash where nothing is known."""
+    """Format a change: ``+240 %``, ``-3.1 pp``; a dash if unknown."""
     if share is None:
         return "–"
     shown = f"{100 * share:+.1f}" if abs(share) < 1 else f"{100 * share:+,.0f}"
@@ -57,10 +57,10 @@ def signed(share: float | None, unit: str = "%") -> str:
 
 
 def tokens(rate: float | None) -> str:
-    """``41 tok/s``, ``3.5 tok/s``; a dash where nothing is known."""
+    """Format a speed: ``41 tok/s``, ``3.5 tok/s``; a dash if unknown."""
     return "–" if rate is None else f"{rate:.2g} tok/s" if rate < 10 else f"{rate:,.0f} tok/s"
 
 
 def estimated(rate: Proportion) -> str:
-    """``2 of 13 runs had an estimate``."""
+    """Format a count: ``2 of 13 runs had an estimate``."""
     return f"{rate.part:,} of {rate.of:,} runs had an estimate"

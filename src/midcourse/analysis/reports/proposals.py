@@ -1,10 +1,9 @@
-"""What labelled interventions say of a policy's thresholds: proposals, per agent and per person, with evidence. Pure.
+"""Propose thresholds from labelled interventions, per agent and per person, with evidence. Pure.
 
 A threshold goes up where its signal was wrong too often: to the value that would have kept the right ones. One that was
-never right is taken away; a stop never is, and goes to twice what it was at most. It goes down only where people had to
-step in by themselves, said so, and quality allows it. What stepped in, or was held back from that, is counted as the
-false-positive rate does; what only warned is counted apart, and says something of warnings alone. Nothing here changes
-anything.
+never right is removed; a stop never is, and at most doubles. A threshold goes down only where people had to step in by
+themselves, labelled it so, and quality allows it. Interventions, and those held back, are counted as the false-positive
+rate counts them; warnings are counted apart, and are evidence for warnings alone. Nothing here changes anything.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,7 +47,7 @@ class Changed(msgspec.Struct, frozen=True):
     after: str
     tightens: bool | None
     words: str = ""
-    """The same for people: ``steps in later``, ``no longer steps in``."""
+    """The change in plain words: ``steps in later``, ``no longer steps in``."""
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,14 +73,13 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def after(self) -> Policy:
-        """The policy that it proposes."""
         return from_document(self.document)
 
 
 class Tuned(msgspec.Struct, frozen=True, kw_only=True):
-    """What a review comes to: proposals, and why there are no others.
+    """The result of a review: proposals, and why there are no others.
 
-    ``labelled`` counts what the false-positive rate is of, ``warnings`` what people were only told of.
+    ``labelled`` counts the interventions of the false-positive rate, ``warnings`` those that only notified people.
     """
 
     proposals: tuple[Proposal, ...]
@@ -98,7 +96,7 @@ class _Seen(NamedTuple):
     value: float
     is_right: bool
     beside_stop: bool
-    """Whether a stop fired with it: without this reason it would have come all the same."""
+    """True if a stop fired with it: without this reason it would have come all the same."""
 
 
 @dataclass
@@ -106,9 +104,9 @@ class _OfAgent:
     policy: Policy
     tenant: str
     seen: dict[str, list[_Seen]] = field(default_factory=dict[str, list[_Seen]])
-    """What stepped in, or was held back from it."""
+    """Interventions, and those that were held back."""
     warned: dict[str, list[_Seen]] = field(default_factory=dict[str, list[_Seen]])
-    """What people were only told of, and no more was wanted."""
+    """Notices that were only meant to notify."""
     misses: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
     qualities: list[float] = field(default_factory=list[float])
 
@@ -133,11 +131,10 @@ class Tuning:
         self._sessions = self._labelled = self._warnings = 0
 
     def add(self, one: FleetSession) -> None:
-        """Look at a session."""
         facts, policy = one.facts, one.policy
         self._sessions += 1
         if not facts.policy:
-            return  # nobody watched it: what people say of it is about no policy
+            return  # it had no policy: its labels are about none
         tenant = tenant_of(facts.id)
         agent = self._agents.setdefault((facts.agent, policy.name, tenant), _OfAgent(policy, tenant))
         person = self._people.setdefault((facts.person, policy.name, tenant), _OfPerson(policy, tenant))
@@ -155,7 +152,7 @@ class Tuning:
     def _intervention(self, made: Interruption, agent: _OfAgent, person: _OfPerson) -> None:
         self._labelled += made.is_labelled
         _note(made, agent.seen)
-        if made.kind == "notify":  # nobody was interrupted
+        if made.kind == "notify":  # no person was interrupted
             return
         person.at.append(made.at)
         if made.answer is not None:
@@ -165,7 +162,6 @@ class Tuning:
         person.wrong += made.label == "wrong"
 
     def proposals(self, now: float) -> Tuned:
-        """What it comes to."""
         found: list[Proposal] = []
         remarks: list[str] = []
         for (agent, *_), of in sorted(self._agents.items()):
@@ -222,7 +218,7 @@ def _loosened(
         if path is None or all(one.is_right for one in at_stage):
             continue
         now = _setting(changed, path)
-        if now is None and signal != "risk":  # it was taken away since; a risk has the one it was calibrated to
+        if now is None and signal != "risk":  # it was removed since; a risk has the one it was calibrated to
             continue
         found = _better(at_stage, limit, now, is_below=signal == "token_rate", is_stop=stage == "stop")
         if found is None:
@@ -250,13 +246,13 @@ def _loosened(
 def _why_it_stays(stops: Sequence[_Seen]) -> str:
     has_right = any(one.is_right for one in stops)
     none = "no value up to twice that tells the right ones from the wrong ones"
-    return f"{none if has_right else 'a stop is never proposed away'}. If such runs are to go on, save a higher one."
+    return f"{none if has_right else 'a stop is never proposed away'}. If such runs should continue, save a higher one."
 
 
 def _better(
     seen: Sequence[_Seen], limit: float, now: Setting, *, is_below: bool, is_stop: bool
 ) -> tuple[float | None, str] | None:
-    """A later threshold with fewer wrong ones, and what is gained and lost by it; None if there is none."""
+    """Return a later threshold with fewer wrong ones, its gain and its loss; None if there is none."""
     sign = -1.0 if is_below else 1.0
     right = sorted(sign * one.value for one in seen if one.is_right)
     wrong = sorted(sign * one.value for one in seen if not one.is_right)
@@ -283,7 +279,7 @@ def _better(
 
 
 def _rounded(value: float, *, down: bool) -> float:
-    """To three digits, to the side on which the value itself is still past it."""
+    """Round to three digits, to the side on which the value itself is still past it."""
     if value == 0:
         return 0.0
     unit = 10.0 ** (floor(log10(abs(value))) - _DIGITS + 1)
@@ -291,7 +287,7 @@ def _rounded(value: float, *, down: bool) -> float:
 
 
 def _in_order(policy: Policy, signal: str, stage: str, value: float | None) -> float | None:
-    """No later than the graver threshold: it would never come first."""
+    """Keep a value before the graver threshold: beyond that, it would never come first."""
     if value is None or signal == "token_rate" or "." in signal:
         return value
     graver = (path_of(signal, one) for one in _STAGES[_STAGES.index(stage) + 1 :])
@@ -300,7 +296,7 @@ def _in_order(policy: Policy, signal: str, stage: str, value: float | None) -> f
 
 
 def _tightened(agent: str, of: _OfAgent, policy: Policy, evidence: list[str], remarks: list[str]) -> Policy:
-    """One threshold, the one that was nearest where people stepped in by themselves, and rightly."""
+    """Lower one threshold: the one nearest to people's own, rightful interventions."""
     needed = max(1, policy.restraint.labels)
     if not of.misses:
         return policy
@@ -354,7 +350,7 @@ def _reached(of: _OfAgent, policy: Policy, needed: int) -> Iterator[tuple[float,
 
 
 def _for_person(person: str, of: _OfPerson, now: float) -> Proposal | None:
-    """Fewer interruptions an hour for somebody to whom most of them were no use, or who cannot keep up."""
+    """Propose fewer interruptions an hour for a person who found most of them useless, or who cannot keep up."""
     rule = of.policy.restraint
     most = rule.interventions_per_hour
     labelled, needed = of.right + of.wrong, max(1, rule.labels)
@@ -391,8 +387,8 @@ def _busiest(times: Iterable[float]) -> int:
 
 
 def path_of(signal: str, stage: str) -> str | None:
-    """Where a threshold stands in a policy; None if that signal has none for that stage."""
-    # A signal with a single threshold is called by where that stands: errors.streak.
+    """Return the path of a threshold in a policy; None if that signal has none for that stage."""
+    # A signal with a single threshold is named by its place: errors.streak.
     path = f"signals.{signal}" if "." in signal else f"signals.{signal}.{stage}"
     return path if path in _PATHS else None
 
@@ -408,7 +404,7 @@ def _setting(policy: Policy, path: str) -> Setting:
 
 
 def with_setting(policy: Policy, path: str, value: Setting) -> Policy:
-    """The same policy with one parameter set.
+    """Return the same policy with one parameter set.
 
     Raises:
         ValueError: it cannot hold that.
@@ -466,7 +462,7 @@ def _proposal(
 
 
 def name_for(policy: str, whom: str) -> str:
-    """What a policy for one agent or person is called: ``standard--researcher``. One that is theirs keeps its name."""
+    """Return the name of a policy for one agent or person: ``standard--researcher``. Their own keeps its name."""
     plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in whom.lower()).strip("-") or "nobody"
     if policy.endswith(f"--{plain}"):
         return policy

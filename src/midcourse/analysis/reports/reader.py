@@ -40,7 +40,7 @@ class _Draft:
     began: float
     stood: float | None = None
     quiet: float | None = None
-    """When nothing ran any more, of a halt: it stands at once, whatever still runs."""
+    """When nothing ran any more. A halt is in force at once, even while calls run."""
     resumed: float | None = None
     recovered: float | None = None
     over: float | None = None
@@ -122,7 +122,7 @@ class FactsReader:
                 self._agent, self._person, self.terms = event.agent, event.by, event.terms
                 self._started, self._messages, self._rests_since = at, 1, at
             case ev.SessionForked():
-                # What came before is its source's, and told there.
+                # What came before is its source's, and counted there.
                 self._begin()
                 self._turns = 0
                 self._started, self._ended, self._outcome, self._score = at, None, "", None
@@ -205,7 +205,7 @@ class FactsReader:
                 self._draft("halt", by, "", record, wished)
             case ev.SessionRedirected(by=by, level=level):
                 self._messages += 1
-                # A policy's is its question for the plan; of a session that stands still, it is what it goes on with.
+                # A policy's is its question for the plan; of a stopped session, it is what it continues with.
                 if level != "event" and not by.startswith((BY_POLICY, BY_AGENT)) and not self._stands():
                     self._draft("redirect", by, message_id(self._messages), record)
             case ev.SessionPaused() | ev.SessionCancelled():
@@ -214,7 +214,7 @@ class FactsReader:
                         draft.stood = record.at
             case ev.SessionResumed():
                 self._lifted(record.at)
-            case ev.HaltLifted():  # a pause that it found stands again
+            case ev.HaltLifted():  # a pause that it found is in force again
                 self._lifted(record.at, kinds=frozenset({"halt"}))
             case ev.CheckpointTaken(state=state, history=history) if self._last is not None:
                 if self._last.stood is None:
@@ -398,7 +398,7 @@ class FactsReader:
 
     @property
     def is_stopped_by_a_person(self) -> bool:
-        """Whether a person stepped in that somebody called right: what a policy may have missed."""
+        """True if a person stepped in, labelled right: a policy may have missed it."""
         return any(self._labels.get(one.made.id) == "right" and one.made.is_by_person for one in self._drafts)
 
     @property
@@ -407,10 +407,10 @@ class FactsReader:
         return max(0.0, self._at - self._started - rested)
 
     def facts(self, policy: Policy, history: CallHistory = NO_HISTORY) -> SessionFacts:
-        """Return what is known by now.
+        """Return the facts known by now.
 
-        ``policy`` has the limits of classes and the price of a request nobody knows, ``history`` what the agent's runs
-        had needed before: a class that was not declared is the one that its last turn was watched as.
+        ``policy`` has the limits of classes and the default price of a request, ``history`` the needs of the agent's
+        earlier runs: a class that was not declared is the one that its last turn was watched as.
         """
         worked = self._worked
         predicted = class_of(history, policy.classes, worked - self._worked_before)
@@ -476,7 +476,7 @@ def _size(value: Value) -> int:
 
 
 def _money(draft: _Draft, per_request: float, *, is_over: bool) -> Money:
-    """A model's request without a price is one whose price nobody knows; other calls cost what they say."""
+    """Return the costs. A model's request without a price has an unknown price; other calls cost what they report."""
     unknown = sum(is_model and not cost for is_model, cost in draft.torn.values())
     dollars = sum(cost for _, cost in draft.torn.values()) + unknown * per_request
     return Money(dollars, len(draft.torn), bool(unknown) or (bool(draft.torn) and not is_over))

@@ -13,27 +13,26 @@ from midcourse.ports.store import HeadQuery, Store, every_head
 from midcourse.runtime.session_loader import every_event
 
 USUAL: Final = 500
-"""Runs that are taken, unless somebody says otherwise."""
+"""The default number of runs."""
 MOST: Final = 2_000
-"""That are taken at most."""
+"""The most runs."""
 READING: Final = 20.0
 """Seconds that sessions are read for; what is older is left out, and that is said."""
 
 
 @dataclass
 class Going:
-    """How far a trial has come, for whoever waits."""
+    """The progress of a trial."""
 
     phase: str = "waiting"
     done: int = 0
     of: int | None = None
 
     def begin(self, phase: str, of: int | None = None) -> None:
-        """The next part of it begins."""
+        """Begin the next part of it."""
         self.phase, self.done, self.of = phase, 0, of
 
     def step(self) -> None:
-        """One run more."""
         self.done += 1
 
 
@@ -56,7 +55,7 @@ async def read_runs(
     most: int = USUAL,
     seconds: float = READING,
 ) -> Runs:
-    """The newest runs of a store in which a call has ended, of a tenant (None: of all), that began since a time."""
+    """Return a store's newest runs with a finished call, of a tenant (None: of all), that began since a time."""
     going.begin("reading")
     found: list[Recording] = []
     began: list[float] = []

@@ -6,7 +6,7 @@ from midcourse.analysis.reports.facts import Recovery
 from midcourse.core import events as ev
 
 _FURTHER: Final = (ev.StepFinished, ev.AskOpened, ev.SessionWaiting, ev.CheckpointTaken, ev.SessionCompleted)
-"""What shows that a session has continued."""
+"""The events that show that a session has continued."""
 _ANOTHER_STOP: Final = (ev.PauseRequested, ev.CancelRequested, ev.SessionHalted)
 
 

@@ -1,6 +1,6 @@
-"""What a report holds: rates per task class against their targets, times, false positives, costs. Values alone.
+"""The values of a report: rates per task class against their targets, times, false positives, costs.
 
-What is counted how is said in ``METHOD``, and printed under each report.
+``METHOD`` explains how each is counted, and is printed under each report.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ METHOD: Final = (
     f"Interrupted: {INTERRUPTED}",
     f"Completed: {COMPLETED}",
     f"Stepped in: {STEPPED_IN}",
-    f"Only told: {ONLY_TOLD}",
+    f"Notices only: {ONLY_TOLD}",
     "Classes are those that were declared; else the one that its policy took it for, by its agent's earlier runs and "
     "the time it worked. Without five earlier runs it is long.",
     "Intervals are exact (Clopper and Pearson), 95 %. Too few to say: the interval holds an edge of the target, and "
@@ -59,13 +59,13 @@ METHOD: Final = (
     f"Consistent: {CONSISTENT}",
     f"Completed after a stop: {AFTER_STOP}",
     f"Return: {ROI}",
-    "Money: requests that a stop tore, by the price of what was made in their place. ~ marks a price that nobody "
-    "knows: the policy's default.",
+    "Money: requests that a stop interrupted, by the price of what was made in their place. ~ marks an unknown "
+    "price: the policy's default.",
 )
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True):
-    """How long something took, in seconds: the middle one, and the one that 99 % stay below."""
+    """Times in seconds: the middle value, and the one that 99 % stay below."""
 
     count: int
     p50: float | None = None
@@ -78,7 +78,7 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """Where values lie: the middle one, the one that 99 % do not exceed, and in ``curve`` every twentieth of them."""
+    """A distribution: the middle value, the one that 99 % do not exceed, and in ``curve`` every twentieth of them."""
 
     count: int
     p50: float | None = None
@@ -88,9 +88,9 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Durations(msgspec.Struct, frozen=True, kw_only=True):
-    """How long runs worked. ``range``: what their class takes, up to None: without an end; None: it has no range.
+    """The working times of runs. ``range``: that of their class; its end is None if open; None: it has no range.
 
-    ``inside``: of those that declared their class. ``verdict``: of their middle one against the range.
+    ``inside``: of those that declared their class. ``verdict``: of the middle one against the range.
     """
 
     worked: Spread
@@ -109,7 +109,7 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Estimates(msgspec.Struct, frozen=True, kw_only=True):
-    """How good the estimate of the remaining calls is. ``known``: runs that had one. ``error``: the middle one."""
+    """The quality of the estimate of the remaining calls. ``known``: runs that had one. ``error``: the middle one."""
 
     within: Proportion
     known: Proportion
@@ -117,7 +117,7 @@ class Estimates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recoveries(msgspec.Struct, frozen=True, kw_only=True):
-    """How often sessions continued after a stop, and after a loss of their process. ``open``: not known yet."""
+    """The sessions that continued after a stop, and after a loss of their process. ``open``: not known yet."""
 
     all: Proportion
     after_stop: Proportion
@@ -126,14 +126,14 @@ class Recoveries(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Consistency(msgspec.Struct, frozen=True, kw_only=True):
-    """How many journals come to the state that the store has of them. ``flaws``: of some that do not, why."""
+    """The journals that fold to the state that the store has of them. ``flaws``: the reasons of some that do not."""
 
     sessions: Proportion
     flaws: Mapping[str, str]
 
 
 class Return(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``counted`` of ``of`` automatic interventions brought, in dollars. ``roi`` None: unknown."""
+    """The return of ``counted`` of ``of`` automatic interventions, in dollars. ``roi`` None: unknown."""
 
     roi: float | None
     worth: float
@@ -163,16 +163,16 @@ class ClassRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SignalRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What people said of the interventions that a signal led to; ``agent`` empty: of all agents."""
+    """The labels of the interventions that a signal led to; ``agent`` empty: of all agents."""
 
     signal: str
     agent: str
     interventions: int
     notices: int
-    """Times that people were only told of it."""
+    """The number of mere notices to people."""
     warnings_right: int
     warnings_wrong: int
-    """What they said of those of them that were warnings, and no more was wanted: in no rate."""
+    """The wrong ones among the notices that were only meant as warnings: in no rate."""
     right: int
     wrong: int
     unsure: int
@@ -182,19 +182,19 @@ class SignalRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def only_told(self) -> str:
-        """How often people were only told of it, and what they said of the warnings: ``7 (1 right, 2 wrong)``."""
+        """The notices, and the labels of the warnings among them: ``7 (1 right, 2 wrong)``."""
         said = ((self.warnings_right, "right"), (self.warnings_wrong, "wrong"))
         words = ", ".join(f"{count:,} {verdict}" for count, verdict in said if count)
         return f"{self.notices:,} ({words})" if words else f"{self.notices:,}"
 
     @property
     def only_warned(self) -> bool:
-        """Whether there is nothing that a false-positive rate could be of."""
+        """True if there is nothing that a false-positive rate could count."""
         return not self.interventions and not self.rate.of
 
 
 class KindRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What interruptions of one kind took and cost. Times are in seconds, the middle one of each."""
+    """The time and cost of interruptions of one kind. Times are in seconds, the middle one of each."""
 
     kind: str
     count: int
@@ -202,7 +202,7 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
     response: Times
     save: Times
     waited: Times
-    """The same for stops that let a call finish."""
+    """These times for stops that let a call finish."""
     wait: Times
     recovery: Times
     resolution: Times
@@ -213,7 +213,7 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
     quality: float | None
     quality_of: int
     progress: float | None
-    """How much more of their plan was done at the end of the turn than when it was interrupted, on average."""
+    """The growth of the plan's done share from the interruption to the end of the turn, on average."""
     expected_avoided: float | None
     expected_cost: float | None
     cost: float | None
@@ -222,7 +222,7 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """How soon people answered: ``seconds`` until a question was; ``within`` the response target of its policy."""
+    """The answers of people: ``seconds`` to the answer; ``within`` the response target of its policy."""
 
     asked: int
     open: int
@@ -252,7 +252,7 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the sessions of a time."""
+    """The figures of all sessions in a time."""
 
     since: float
     until: float
@@ -264,11 +264,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     by: Mapping[Stopper, int]
     """Who stepped in, how often."""
     notices: int
-    """Times that people were told of something, and nobody stepped in."""
+    """The number of notices to people without an intervention."""
     labelled: Proportion
     """Of the automatic interventions that people called right or wrong, the right ones."""
     warnings: Proportion
-    """The same of warnings."""
+    """The false-positive rate of warnings."""
     dollars_avoided: float
     dollars_cost: float
     cost: float
@@ -299,5 +299,5 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     alerts: tuple[Alert, ...]
     notes: tuple[str, ...] = ()
     meanings: Mapping[str, str] = msgspec.field(default_factory=lambda: dict(MEANINGS))
-    """What each figure counts, in words, to stand beside it."""
+    """A sentence on what each figure counts, to show beside it."""
     method: tuple[str, ...] = METHOD

@@ -39,10 +39,10 @@ async def review(
     default: Policy = STANDARD,
     progress: Progress | None = None,
 ) -> Tuned:
-    """Look at the sessions that began since a time, and keep what that proposes. Nothing is put into force.
+    """Review the sessions that began since a time, and keep the proposals. Nothing is put into force.
 
-    A proposal that was made before, accepted or refused, is not made again; one that is open gives way to a newer one
-    for the same agent or person.
+    A proposal that was made before, accepted or refused, is not made again; an open one is replaced by a newer one for
+    the same agent or person.
     """
     tuning = Tuning()
     gathering = Fleet(store, since, now, default=default, with_values=True, progress=progress)
@@ -63,7 +63,7 @@ async def review(
 
 
 async def proposals(store: Store, *, state: str | None = None, tenant: str | None = None) -> list[Proposal]:
-    """What reviews proposed, newest first; only those in a state, or of a tenant, if given.
+    """Return what reviews proposed, newest first; only those in a state, or of a tenant, if given.
 
     Raises:
         Damaged: one of them does not match its checksum, or cannot be read.
@@ -75,7 +75,7 @@ async def proposals(store: Store, *, state: str | None = None, tenant: str | Non
 
 
 async def proposal(store: Store, name: str) -> Proposal:
-    """One of them.
+    """Return one proposal.
 
     Raises:
         InvalidInput: ``proposal_not_found``.
@@ -87,10 +87,8 @@ async def proposal(store: Store, name: str) -> Proposal:
 
 
 def no_proposal(name: str) -> InvalidInput:
-    """The error for a proposal that there is not."""
-    return InvalidInput(
-        f"There is no proposal '{name[:100]}'. Look at the list of proposals again.", code="proposal_not_found"
-    )
+    """Return the error for an unknown proposal."""
+    return InvalidInput(f"There is no proposal '{name[:100]}'. List the proposals again.", code="proposal_not_found")
 
 
 async def accept(store: Store, name: str, *, by: str, why: str, now: float) -> Proposal:
@@ -167,13 +165,13 @@ def _read(key: str, content: bytes) -> Proposal:
 
 
 async def last_review(store: Store) -> float | None:
-    """When the last one was; None if there was none."""
+    """Return the time of the last review; None if there was none."""
     rows = await store.shelved(_REVIEWS, first=_LAST, last=_LAST)
     return msgspec.json.decode(rows[0][1], type=float) if rows else None
 
 
 async def begin_counting(store: Store, now: float) -> float:
-    """When the time until the next review counts from: the last one, or the moment somebody first counts."""
+    """Return the start of the count until the next review: the last one, or the first time it was asked for."""
     last = await last_review(store)
     if last is None:
         await store.shelve(_REVIEWS, {_LAST: msgspec.json.encode(now)})

@@ -16,7 +16,7 @@ _TALL: Final = 132
 
 
 def histogram(bars: Sequence[Bar], p50: float | None, p99: float | None, target: float | None) -> str:
-    """How long stops took, on a scale on which each bar is about twice the one before."""
+    """Draw how long stops took, on a scale on which each bar is about twice the one before."""
     most = max((bar.count for bar in bars), default=0)
     if not most:
         return ""
@@ -50,7 +50,7 @@ def histogram(bars: Sequence[Bar], p50: float | None, p99: float | None, target:
 
 
 def _place(edges: Sequence[float | None], value: float) -> float:
-    """Where a value lies between the bars, in bars."""
+    """Return the position of a value between the bars, in bars."""
     before = 0.0
     for place, edge in enumerate(edges):
         if edge is None or value <= edge:
@@ -60,7 +60,7 @@ def _place(edges: Sequence[float | None], value: float) -> float:
 
 
 def range_bar(rate: Proportion, *, least: float = 0.0, most: float = 1.0, kind: str = "", width: int = 150) -> str:
-    """A rate on a line from ``least`` to ``most``: its target as a band, its interval as a line, itself as a mark."""
+    """Draw a rate between ``least`` and ``most``: its target as a band, its interval as a line, itself as a mark."""
     if rate.share is None:
         return ""
 
@@ -111,7 +111,7 @@ def scale_of(rates: Sequence[Proportion]) -> float:
 
 
 def bottom_of(rates: Sequence[Proportion]) -> float:
-    """The same from below, for rates that are near 1."""
+    """Return the lower end of the scale, for rates that are near 1."""
     ends = [min(one.low, *(one.target or ())) for one in rates if one.share is not None]
     return max(0.0, min([0.95, *ends]) - 0.02)
 

@@ -87,7 +87,7 @@ class _OfKind:
 
 
 class _Targets(msgspec.Struct, frozen=True):
-    """What a class is held to: one row of the report for each class and set of these."""
+    """The targets of a class: one row of the report for each class and set of these."""
 
     task_class: TaskClass
     interruption: Range
@@ -307,7 +307,7 @@ class Tally:
 
 
 def _times(said: Counter[str]) -> int:
-    """How often a signal led to anything."""
+    """Return how often a signal led to anything."""
     return said["stepped in"] + said["notice"]
 
 

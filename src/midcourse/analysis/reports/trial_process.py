@@ -1,7 +1,7 @@
-"""Trials in a process of their own, at a lower priority: what computes for seconds holds nobody's stop up.
+"""Run trials in a process of their own, at a lower priority, so that long computations delay no stop.
 
-The process reads its job from stdin, writes a line for each part of it that is done, and then what came of it. It is
-killed when whoever waits for it stops waiting, or when it takes too long.
+The process reads its job from stdin, writes a line for each part of it that is done, and then the result. It is killed
+when the caller stops waiting, or when it takes too long.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ COMMAND: Final = (sys.executable, "-m", "midcourse.analysis.reports.trial_proces
 SECONDS: Final = 60.0
 """After which it is given up."""
 _LOWER: Final = 10
-"""How much others go before it."""
+"""The number by which its priority is lower."""
 _TOLD: Final = 50
 """Lines about each part."""
 _LONGEST: Final = 64 * 1024 * 1024
@@ -62,11 +62,11 @@ _jobs = msgspec.json.Decoder(_Try | _Calibrate)
 _lines = msgspec.json.Decoder(_Told | _Refused | _Done)
 
 
-# ---- whoever waits
+# ---- the waiting process
 
 
 async def try_policies(runs: Runs, policies: Sequence[Policy], going: Going, *, seconds: float = SECONDS) -> Trial:
-    """What these policies would have done. The first is the one that is asked about.
+    """Try these policies on recorded runs. The proposed one is the first.
 
     Raises:
         InvalidInput: two different policies have one name and version; or there is no run.
@@ -170,5 +170,5 @@ def work(job: bytes, out: BinaryIO) -> None:
 if __name__ == "__main__":
     with contextlib.suppress(OSError):
         os.nice(_LOWER)
-    with contextlib.suppress(BrokenPipeError):  # nobody waits any more
+    with contextlib.suppress(BrokenPipeError):  # no process waits any more
         work(sys.stdin.buffer.read(), sys.stdout.buffer)

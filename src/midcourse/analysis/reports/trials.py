@@ -34,7 +34,7 @@ _LOWER_IS_WORSE: Final = frozenset({"token_rate"})
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What the policy would have done with all its thresholds at ``scale`` times where they are; 1 is itself."""
+    """The policy's result with all its thresholds at ``scale`` times their values; 1 is itself."""
 
     scale: float
     recall: float | None
@@ -60,7 +60,7 @@ class TriedPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rail(msgspec.Struct, frozen=True, kw_only=True):
-    """How high a signal rose in each run, lowest first: at most 200 of failing and as many of other runs."""
+    """The height of a signal in each run, lowest first: at most 200 of failing and as many of other runs."""
 
     signal: str
     failed: tuple[float, ...]
@@ -68,10 +68,10 @@ class Rail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """Policies on the same recorded runs, the one that was asked about first.
+    """Policies on the same recorded runs, the proposed one first.
 
-    ``limit`` is the share of succeeding runs that it may stop. ``is_enough`` tells whether figures say anything of
-    other runs, ``sentence`` the same in words. ``notes`` are what was left out, or not measured.
+    ``limit`` is the share of succeeding runs that it may stop. ``is_enough`` is true if the figures say anything of
+    other runs; ``sentence`` explains it. ``notes`` are what was left out, or not measured.
     """
 
     runs: int
@@ -102,7 +102,6 @@ class Proposed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def policy(self) -> Policy:
-        """The policy that is proposed."""
         return from_document(self.document)
 
 
@@ -121,7 +120,7 @@ def propose(runs: Runs, policy: Policy, going: Going, false_stops: float = FALSE
 
 
 def proposed(found: Calibrated, policy: Policy, notes: tuple[str, ...] = ()) -> Proposed:
-    """What was calibrated, as the next version of the policy that it was made from."""
+    """Return what was calibrated, as the next version of the policy that it was made from."""
     # What differs from that version is what is proposed.
     named = replace(found.policy, name=policy.name, extends=policy.id, about=policy.about)
     return Proposed(
@@ -139,7 +138,7 @@ _NO_DRIFT: Final = "How far actions are from the goal is not measured here: midc
 
 
 def tried(runs: Runs, policies: Sequence[Policy], going: Going) -> Trial:
-    """What these policies would have done. The first is the one that is asked about.
+    """Try these policies on recorded runs. The proposed one is the first.
 
     Raises:
         InvalidInput: two different policies have one name and version; or there is no run.
@@ -174,7 +173,7 @@ def _enough(found: Backtest, *, is_enough: bool) -> str:
     score = found.scores.all
     runs = "run" if score.runs == 1 else "runs"
     counted = f"{score.runs:,} recorded {runs}: {score.failures:,} failed, {score.successes:,} succeeded"
-    unknown = f", of {score.unknown:,} nobody can say" if score.unknown else ""
+    unknown = f", {score.unknown:,} unknown" if score.unknown else ""
     if is_enough:
         return f"{counted}{unknown}."
     return f"Too few to say. {counted}{unknown}; at least {LEAST} of each are needed."
@@ -236,7 +235,7 @@ def _rails(recordings: Sequence[Recording], policy: Policy, going: Going) -> tup
 
 
 def _ticks(values: list[float]) -> tuple[float, ...]:
-    """As many as can be drawn: the lowest, the highest, and those in between at even distances."""
+    """Return as many ticks as can be drawn: the lowest, the highest, and those in between at even distances."""
     ordered = sorted(values)
     if len(ordered) <= TICKS:
         return tuple(ordered)
@@ -245,7 +244,7 @@ def _ticks(values: list[float]) -> tuple[float, ...]:
 
 
 def scaled(policy: Policy, scale: float) -> Policy:
-    """The policy with every threshold of its signals so many times as late."""
+    """Return the policy with every threshold of its signals multiplied by ``scale``."""
     signals = policy.signals
     for place in msgspec.structs.fields(signals):
         if place.name not in _STAYS:

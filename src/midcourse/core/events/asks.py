@@ -53,7 +53,7 @@ class SessionWaiting(Event, tag="session.waiting@1"):
 
 
 class SessionWoken(Event, tag="session.woken@1"):
-    """A path of the agent goes on although an ask is still open."""
+    """A path of the agent continues although an ask is still open."""
 
 
 class ChildAsked(Event, tag="child.asked@1"):

@@ -12,11 +12,11 @@ from midcourse.core.ids import AskId, StepId
 
 StepKind = Literal["tool", "model", "child"]
 Continues = Literal["", "prefix", "quote"]
-"""How a cut text goes on: from its own end, or by a request that quotes it. Empty: the answer begins again."""
+"""The way a cut text is continued: from its own end, or by a request that quotes it. Empty: it begins again."""
 
 
 class Observation(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """The version something had (None: it did not exist), and the call that can look at it again."""
+    """The version something had (None: it did not exist), and the call that can check it again."""
 
     version: str | None
     tool: str
@@ -57,10 +57,10 @@ class StepNotBegun(Event, tag="step.not_begun@1"):
 class StepFinished(Event, tag="step.finished@1"):
     """The step has a result and is never executed again. ``streamed``: the result is the text of its segments.
 
-    A model's ``cost`` of 0 is a price that nobody knows, unless it is ``free``: then it is known to cost nothing.
+    A model's ``cost`` of 0 is an unknown price, unless it is ``free``: then it is known to cost nothing.
 
-    ``told_by`` names the probe or the person who said that it had happened, when nobody saw it finish. ``observed`` is
-    what the call looked at, with its versions. ``nothing_done``: it says itself that it changed nothing.
+    ``told_by`` names the probe or the person who confirmed that it had happened, when its end was not seen.
+    ``observed`` is what the call read, with its versions. ``nothing_done``: it reports that it changed nothing.
     """
 
     step: StepId
@@ -132,9 +132,9 @@ class StepSettled(Event, tag="step.settled@1"):
 
 
 class StepCut(Event, tag="step.cut@1"):
-    """A stop or a redirect cut this model stream; what it had said stays, marked as cut.
+    """A stop or a redirect cut this model stream; its text stays, marked as cut.
 
-    ``continues``: how the next attempt goes on from that; empty, if the answer begins again.
+    ``continues``: how the next attempt continues from that; empty, if the answer begins again.
     """
 
     step: StepId
@@ -156,11 +156,11 @@ class StepClosed(Event, tag="step.closed@1"):
 
 
 class SegmentWritten(Event, tag="segment.written@1"):
-    """A piece of streamed output, durable while its step still runs. It supersedes what stood from ``offset`` on.
+    """A piece of streamed output, durable while its step still runs. It supersedes the text from ``offset`` on.
 
     ``cost`` is what the attempt has cost by then, in all, as far as that is known (``free``: nothing, which is known),
-    and ``tokens`` what it has written. Both are counted as they come, and its end says them again.
-    ``continues``: how the next attempt would continue if the process died now.
+    and ``tokens`` what it has written. Both are counted as they come, and its end repeats them. ``continues``: how the
+    next attempt would continue if the process died now.
     """
 
     step: StepId

@@ -21,10 +21,10 @@ ReceiptOutcome = Literal[
 
 
 class CancelRequested(Event, tag="session.cancel_requested@1"):
-    """Somebody wants the session to end. ``grace``: how long calls in flight may go on; ``undo``: what to roll back.
+    """A request to end the session. ``grace``: how long calls in flight may run; ``undo``: what to roll back.
 
-    ``force``: what finishes first does not. What a protected session was at is discarded; with ``restart``, a new one
-    begins the same.
+    ``force``: protected work does not finish first. The work of a protected session is discarded; with ``restart``, a
+    new one begins the same.
     """
 
     by: str
@@ -34,13 +34,13 @@ class CancelRequested(Event, tag="session.cancel_requested@1"):
     force: bool = False
     restart: bool = False
     operates: bool = False
-    """Whether an operator wished it: the kill switch's halts of children are theirs alone to end."""
+    """True if an operator sent it: only operators end the kill switch's halts of children."""
     wished_at: float | None = None
-    """When it was put into the inbox. None: nobody put it there, it is a deadline's."""
+    """When it was put into the inbox. None for a deadline's, which has no command."""
 
 
 class ReceiptLine(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """What became of one effect, as far as it was observed. ``effect`` is ``hold`` for something that was held."""
+    """The outcome of one effect, as far as it was observed. ``effect`` is ``hold`` for something that was held."""
 
     step: StepId
     name: str
@@ -61,7 +61,7 @@ class SessionCancelled(Event, tag="session.cancelled@1"):
 
 
 class UndoRequested(Event, tag="undo.requested@1"):
-    """Somebody wants the effects of a session that has ended to be rolled back, newest first.
+    """A request to roll back the effects of an ended session, newest first.
 
     ``force``: an operator gives up what needs a tool that no process has.
     """
@@ -83,7 +83,7 @@ class UndoBegun(Event, tag="undo.begun@1"):
 
 
 class UndoEnded(Event, tag="undo.ended@1"):
-    """The undo returned; or it raised ``error``; or (``lost``) nobody can say what it did."""
+    """The undo returned; or it raised ``error``; or (``lost``) its outcome is unknown."""
 
     step: StepId
     attempt: int
@@ -94,13 +94,13 @@ class UndoEnded(Event, tag="undo.ended@1"):
 
 
 class UndoFinished(Event, tag="undo.finished@1"):
-    """Everything that could be rolled back was tried; the receipt tells of each effect."""
+    """Everything that could be rolled back was tried; the receipt reports each effect."""
 
     receipt: tuple[ReceiptLine, ...] = ()
 
 
 class HoldTaken(Event, tag="hold.taken@1"):
-    """The session holds something that must be let go when it ends; ``release`` is the import path of what lets go."""
+    """The session holds something that must be released when it ends; ``release`` is the function's import path."""
 
     name: str
     release: str
@@ -108,7 +108,7 @@ class HoldTaken(Event, tag="hold.taken@1"):
 
 
 class HoldReleased(Event, tag="hold.released@1"):
-    """What was held has been let go; or letting it go raised ``error``, for the ``number``-th time."""
+    """A hold was released; or the release raised ``error``, for the ``number``-th time."""
 
     name: str
     number: int = 1
@@ -116,7 +116,7 @@ class HoldReleased(Event, tag="hold.released@1"):
 
 
 class ToolsNeeded(Event, tag="tools.needed@1"):
-    """What a cancel or an undo rolls back needs tools that this process does not have. It continues where they are."""
+    """A cancel or an undo needs tools that this process does not have. It continues where they are."""
 
     tools: tuple[str, ...]
 

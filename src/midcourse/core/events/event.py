@@ -1,4 +1,4 @@
-"""What every event is: a fact about one session, in the past tense, with a tag that never changes."""
+"""The base of every event: a fact about one session, in the past tense, with a tag that never changes."""
 
 from typing import dataclass_transform
 

@@ -7,7 +7,7 @@ from midcourse.core.ids import AskId, InterventionId, PauseId
 from midcourse.core.policy_decision import Decision
 
 Verdict = Literal["right", "wrong", "unsure"]
-"""Whether it was right to step in."""
+"""The label of an intervention: if it was right to step in."""
 
 
 class InterventionMade(Event, tag="intervention.made@1"):
@@ -41,7 +41,7 @@ class SessionRated(Event, tag="session.rated@1"):
 
 
 class BudgetRaised(Event, tag="budget.raised@1"):
-    """What the session may cost, in dollars, from now on."""
+    """The session's new budget, in dollars."""
 
     budget: float
     by: str

@@ -6,9 +6,9 @@ from midcourse.core.events.event import Event
 from midcourse.core.ids import MessageId
 
 Level = Literal["step", "goal", "clarify"]
-"""How a person changes a course: one more instruction, another goal, an explanation."""
+"""A person's change of the course: one more instruction, another goal, an explanation."""
 MessageLevel = Literal[Level, "event"]
-"""What a message to a session is: a person's, at its level, or word of an event outside."""
+"""The level of a message to a session: a person's, or an event outside."""
 
 
 class SessionRedirected(Event, tag="session.redirected@1"):

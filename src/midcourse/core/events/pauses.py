@@ -11,9 +11,9 @@ DeferredVerb = Literal["pause", "cancel"]
 
 
 class PauseRequested(Event, tag="session.pause_requested@1"):
-    """Somebody wants the session to stop and keep its context. ``grace`` None lets calls in flight finish.
+    """A request to stop the session and keep its context. ``grace`` None lets calls in flight finish.
 
-    Said again of a pause that stands, it changes its grace, its reason, or when it lapses.
+    Repeated during a pause, it changes its grace, its reason, or when it lapses.
     """
 
     pause: PauseId
@@ -58,7 +58,7 @@ class SessionResumed(Event, tag="session.resumed@1"):
 
 
 class StopDeferred(Event, tag="stop.deferred@1"):
-    """Somebody wants a protected session to stop: it finishes its turn first. ``undo``: what a cancel rolls back."""
+    """A request to stop a protected session: it finishes its turn first. ``undo``: what a cancel rolls back."""
 
     stop: DeferredVerb
     by: str

@@ -42,7 +42,7 @@ class Recorded(msgspec.Struct, gc=False, frozen=True):
 
 
 def event_type(event: AnyEvent) -> str:
-    """The type of an event without its version: ``{domain}.{action}``."""
+    """Return the type of an event without its version: ``{domain}.{action}``."""
     return str(event.__struct_config__.tag).partition("@")[0]
 
 
@@ -62,7 +62,7 @@ _NUMBERS: Final = {kind: _number_fields(kind) for kind in get_args(AnyEvent)}
 
 
 def encode_record(record: Record) -> bytes:
-    """One journal row.
+    """Encode one journal row.
 
     Raises:
         Unencodable: it holds a number or a text that could not be read back.
@@ -86,7 +86,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(content: bytes, upcasters: Mapping[str, Upcaster] = UPCASTERS) -> Record:
-    """One journal row back to a record, whatever version wrote it.
+    """Decode one journal row, of any version.
 
     Raises:
         Damaged: no version of Midcourse known here wrote this.

@@ -72,7 +72,7 @@ class TurnOpened(Event, tag="session.turn_opened@1"):
 
 
 class MessageQueued(Event, tag="message.queued@1"):
-    """Somebody said something that waits until the agent is done with what it works on."""
+    """A message that waits until the agent is done with its present work."""
 
     message: MessageId
     text: str
@@ -91,16 +91,16 @@ class CheckpointTaken(Event, tag="checkpoint.taken@1"):
 
 
 class ValueDrawn(Event, tag="value.drawn@1"):
-    """The agent looked at the clock, at chance or at its messages; a replay sees the same."""
+    """The agent read the clock, a random number or its messages; a replay sees the same."""
 
     name: str
     value: Value
 
 
 class Change(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """Something that was observed is different now. ``why`` is set if it could not be looked at.
+    """Something that was observed has changed. ``why`` is set if it could not be checked.
 
-    ``policy`` is what its tool wants then: ``go_on``, ``tell`` the agent, ``ask`` a person, ``refuse``.
+    ``policy`` is the reaction its tool wants: ``go_on``, ``tell`` the agent, ``ask`` a person, ``refuse``.
     """
 
     resource: str
@@ -111,7 +111,7 @@ class Change(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 class WorldChanged(Event, tag="world.changed@1"):
-    """What tools had observed is different now, or could not be looked at. Told before the agent goes on."""
+    """Things that tools had observed have changed, or could not be checked. Journaled before the agent continues."""
 
     changes: tuple[Change, ...]
 
@@ -130,9 +130,9 @@ class PlanChanged(Event, tag="plan.changed@1"):
 
 
 class ReportMade(Event, tag="report.made@1"):
-    """What the agent says of itself: progress, hypothesis, an artifact it made and what that is, a remark.
+    """An agent's report: progress, hypothesis, an artifact it made with its description, a remark.
 
-    ``step``: its model said it in that answer, and no ``run.report`` did.
+    ``step``: its model reported it in that answer, and no ``run.report`` did.
     """
 
     progress: float | None = None
@@ -144,7 +144,7 @@ class ReportMade(Event, tag="report.made@1"):
 
 
 class AgentChanged(Event, tag="agent.changed@1"):
-    """The session goes on under another version of its agent."""
+    """The session continues under another version of its agent."""
 
     before: str
     now: str
@@ -174,7 +174,7 @@ class SessionCompleted(Event, tag="session.completed@1"):
 
 
 class SessionFailed(Event, tag="session.failed@1"):
-    """The agent raised, or cannot go on. ``code`` says why in one word, ``step`` which step a resume tries again."""
+    """The agent raised, or cannot continue. ``code`` is the reason in one word, ``step`` the one a resume retries."""
 
     code: str
     message: str
@@ -182,7 +182,7 @@ class SessionFailed(Event, tag="session.failed@1"):
 
 
 class SessionErased(Event, tag="session.erased@1"):
-    """What anybody wrote in it was erased, up to here. ``kept`` is the digest of what was left of each record."""
+    """All texts in it were erased, up to here. ``kept`` is the digest of what was left of each record."""
 
     by: str
     reason: str = ""

@@ -1,4 +1,4 @@
-"""Where a server is, and the token it knows the caller by. No sentence made here holds a token."""
+"""A server's address, and the caller's token. No sentence made here holds a token."""
 
 import ipaddress
 import os
@@ -20,7 +20,7 @@ class ServerAddress(NamedTuple):
 
 
 def address_of(given: str | None) -> ServerAddress:
-    """The server at ``given``, or at ``MIDCOURSE_URL``.
+    """Return the server at ``given``, or at ``MIDCOURSE_URL``.
 
     Raises:
         InvalidInput: neither is the address of a server.
@@ -59,7 +59,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def token_of(given: str | None) -> str | None:
-    """The token ``given``, or the one in ``MIDCOURSE_TOKEN``.
+    """Return the token ``given``, or the one in ``MIDCOURSE_TOKEN``.
 
     Raises:
         InvalidInput: it cannot be one. The sentence does not repeat it.
@@ -73,5 +73,5 @@ def token_of(given: str | None) -> str | None:
 
 
 def is_plain(text: str) -> bool:
-    """Whether ``text`` can be the value of a header as it is."""
+    """Return True if ``text`` can be the value of a header."""
     return text.isascii() and text.isprintable() and " " not in text

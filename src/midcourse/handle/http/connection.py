@@ -57,7 +57,7 @@ class Backoff:
         self._since = 0.0
 
     def reset(self) -> None:
-        """It works again."""
+        """Begin with short pauses again: it works."""
         self._tries = 0
 
     async def again(self, at_least: float = 0.0) -> bool:
@@ -81,7 +81,7 @@ class HttpConnection:
         self.url = address.url
         self.clock = clock
         self.was_reached = False
-        """Whether the server has ever answered. One that has and is gone is being restarted, and is waited for."""
+        """True if the server has ever answered. One that is gone since is being restarted, and is waited for."""
         self._patience = patience
         self._httpx2 = httpx = _httpx2()
         headers = {"User-Agent": f"midcourse/{__version__}", "Accept": "application/json"}
@@ -104,7 +104,7 @@ class HttpConnection:
         await self._client.aclose()
 
     def backoff(self) -> Backoff:
-        """The pauses between tries to reach this server."""
+        """Return the pauses between tries to reach this server."""
         return Backoff(self.clock, self._patience)
 
     async def get(self, path: str, kind: type[T], parameters: Parameters | None = None, *, wait: float = 0.0) -> T:
@@ -148,15 +148,15 @@ class HttpConnection:
         return getattr(found, name), found.next
 
     def read(self, content: bytes, kind: type[T]) -> T:
-        """An answer's body.
+        """Decode an answer's body.
 
         Raises:
-            ServerUnreachable: it is not what a server of this version says.
+            ServerUnreachable: it is not an answer of this server's version.
         """
         return self.reading(lambda sent: msgspec.json.decode(sent, type=kind), content)
 
     def reading(self, read: Callable[[bytes], T], content: bytes) -> T:
-        """The same, by a function."""
+        """Decode an answer's body by a function."""
         try:
             return read(content)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -172,11 +172,11 @@ class HttpConnection:
         key: str | None = None,
         wait: float = 0.0,
     ) -> bytes:
-        """The body of the answer to a request. A lost connection is made again, and with it a read or a command.
+        """Return the body of the answer to a request. After a lost connection, a read or a command is sent again.
 
         Raises:
-            MidcourseError: the server said no; the same class and sentence as on an open store.
-            ServerUnreachable: nobody answers, or nobody did again in time.
+            MidcourseError: the server refused; the same class and sentence as on an open store.
+            ServerUnreachable: it does not answer, or not again in time.
         """
         headers = {} if method == "GET" else _of_an_agent()
         if body is not None:
@@ -206,11 +206,10 @@ class HttpConnection:
             raise error_of(response.status_code, response.content, self.url)
 
     async def pieces(self, path: str, parameters: Parameters) -> AsyncIterator[bytes]:
-        """The body of an answer that is too long to be held, as it comes.
+        """Yield the body of an answer that is too long to be held, as it comes.
 
         Raises:
-            MidcourseError: the server said no.
-            ServerUnreachable: nobody answers, or the connection was lost.
+            MidcourseError: the server refused. ServerUnreachable: it does not answer, or the connection was lost.
         """
         timeout = self._httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
         try:
@@ -227,11 +226,11 @@ class HttpConnection:
     async def stream(
         self, path: str, parameters: Parameters, *, last: int
     ) -> AsyncGenerator["AsyncIterator[httpx2.ServerSentEvent]"]:
-        """The server-sent events of one connection, after event ``last``.
+        """Yield the server-sent events of one connection, after event ``last``.
 
         Raises:
             Lost: there was no connection, or it broke; it can be tried again.
-            MidcourseError: the server said no.
+            MidcourseError: the server refused.
         """
         timeout = self._httpx2.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
         headers = {"Last-Event-ID": str(last)} if last else {}
@@ -253,7 +252,7 @@ class HttpConnection:
 
     def _unreachable(self, error: Exception) -> ServerUnreachable:
         return ServerUnreachable(
-            f"Nobody answers at {self.url} ({_why(error)}). Start the server there with 'midcourse serve', or check "
+            f"No server answers at {self.url} ({_why(error)}). Start the server there with 'midcourse serve', or check "
             "the address.",
             url=self.url,
         )

@@ -27,11 +27,10 @@ _A_WHILE = 1.0
 async def watch(
     wire: HttpConnection, path: str, session_id: SessionId, *, after: int, deltas: bool, follow: bool
 ) -> AsyncGenerator[Recorded | Delta]:
-    """Events after a position; ends with the session, unless it is to ``follow`` into later turns.
+    """Yield events after a position; ends with the session, unless it is to ``follow`` into later turns.
 
     Raises:
-        MidcourseError: the server said no.
-        ServerUnreachable: nobody answers, or nobody did again in time.
+        MidcourseError: the server refused. ServerUnreachable: it does not answer, or not again in time.
         InvalidInput: ``unknown_position``: the journal ends before ``after``, or before what was seen of it.
     """
     seen = Position(after)

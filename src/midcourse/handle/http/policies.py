@@ -13,7 +13,7 @@ from midcourse.policy.yaml_reader import not_found, split
 from midcourse.policy.yaml_writer import from_document
 
 _TRIAL_SECONDS: Final = 90.0
-"""What a server may take to read its runs, and to try policies on them."""
+"""How long a server may take to read its runs, and to try policies on them."""
 
 
 class _Whole(Summary, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Calibration(msgspec.Struct, frozen=True):
 
 
 class RemotePolicies:
-    """What a server knows of policies, and keeps. Files are read here and understood there: it knows their bases."""
+    """The policies of a server. Files are read here and parsed there: it knows their bases."""
 
     def __init__(self, wire: HttpConnection) -> None:
         self._wire = wire
@@ -53,14 +53,14 @@ class RemotePolicies:
         return tuple(await self._wire.items(f"{_path(name)}/history", "versions", Summary))
 
     async def find(self, reference: str) -> tuple[KeptPolicy, str]:
-        """A policy (``team``), or one version of it (``team@3``); and the same as YAML."""
+        """Return a policy (``team``), or one version of it (``team@3``); and the same as YAML."""
         name, version = split(reference)
         parameters: Parameters = {} if version is None else {"version": version}
         found = await self._wire.get(_path(name), _Whole, parameters)
         return _kept(found), found.yaml
 
     async def load_text(self, text: str) -> Policy:
-        """The policy that YAML text describes, over a policy of the server."""
+        """Return the policy that YAML text describes, over a policy of the server."""
         content = await self._wire.send("POST", "policies/check", body={"document": text})
         return from_document(self._wire.read(content, _Check).document)
 
@@ -79,7 +79,7 @@ class RemotePolicies:
         since: float | None = None,
         limit: int | None = None,
     ) -> Mapping[str, Any]:
-        """What a saved policy, or the text of one, would have done to the server's own runs, as the API tells it."""
+        """Try a saved policy, or the text of one, on the server's own runs; return the API's result."""
         body = {"policy": policy, "document": document, "since": since, "limit": limit}
         wish = {**_given(body), "against": list(against)}
         content = await self._wire.send("POST", "policies/backtest", body=wish, wait=_TRIAL_SECONDS)

@@ -68,7 +68,7 @@ _ITS_OWN: Final = ("type", "title", "status", "detail", "code", "instance")
 
 
 def error_of(status: int, content: bytes, url: str) -> MidcourseError:
-    """The exception that an answer with this ``status`` stands for."""
+    """Return the exception for an answer with this ``status``."""
     problem: dict[str, Any] = {}
     try:
         problem = msgspec.json.decode(content, type=dict[str, Any])
@@ -88,7 +88,7 @@ def error_of(status: int, content: bytes, url: str) -> MidcourseError:
 
 
 def not_midcourse(url: str, what: str) -> MidcourseError:
-    """Something answers there that does not speak as a server of Midcourse does."""
+    """Return the error for an answer that no Midcourse server gives."""
     return errors.ServerUnreachable(
         f"What answers at {url} is no server of Midcourse, or of another version ({what}). Check the address; "
         "a proxy in between may answer in its place.",

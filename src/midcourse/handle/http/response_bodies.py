@@ -65,7 +65,7 @@ class WireCounts(msgspec.Struct):
 
 
 class WireEnd(msgspec.Struct):
-    """Where a journal ends."""
+    """The end of a journal."""
 
     position: Position
 
@@ -83,7 +83,7 @@ class WireId(msgspec.Struct):
 
 
 def event_of(sent: WireEvent) -> Recorded:
-    """An event at its place in the journal, also from a server of another version.
+    """Return an event at its place in the journal, also from a server of another version.
 
     Raises:
         Damaged: this version does not know the event.
@@ -95,7 +95,6 @@ def event_of(sent: WireEvent) -> Recorded:
 
 
 def delta_of(session: SessionId, sent: WireDelta) -> Delta:
-    """A preview of streamed text."""
     return Delta(session, sent.step, sent.attempt, sent.offset, sent.text)
 
 
@@ -106,7 +105,7 @@ def inspection_of(content: bytes) -> Inspection:
 
 
 def session_of(content: bytes) -> Session:
-    """A session, without the bookkeeping that only its journal needs."""
+    """Return a session, without the bookkeeping that only its journal needs."""
     sent = msgspec.json.decode(content, type=WireCounts)
     return msgspec.structs.replace(
         msgspec.json.decode(content, type=Session),
@@ -117,5 +116,5 @@ def session_of(content: bytes) -> Session:
 
 
 def previews_of(sent: Mapping[UndoChoice, Receipt]) -> Mapping[UndoChoice, Receipt]:
-    """What a cancel would do, by its ``undo``."""
+    """Return what a cancel would do, by its ``undo``."""
     return {choice: msgspec.structs.replace(one, is_preview=True) for choice, one in sent.items()}

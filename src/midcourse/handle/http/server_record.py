@@ -1,4 +1,4 @@
-"""Where the servers of a folder are: each writes it down beside its store, for clients on the same machine."""
+"""Record the servers of a folder: each writes its address beside its store, for clients on the same machine."""
 
 import contextlib
 import os
@@ -8,12 +8,12 @@ import msgspec
 
 
 class Whereabouts(msgspec.Struct, frozen=True):
-    """Where a server is, and the process that it is."""
+    """The address of a server, and its process."""
 
     url: str
     pid: int
     is_token_given: bool = False
-    """Whether its token came with ``--token``: then no file has it."""
+    """True if its token came with ``--token``: then no file has it."""
     store: str = ""
     """The address of its store, as it was given; empty: a file beside this record."""
 
@@ -32,7 +32,7 @@ def whereabouts(folder: Path, store: str = "") -> Whereabouts | None:
 
 
 def write_down(folder: Path, here: Whereabouts) -> None:
-    """This process serves there now."""
+    """Record that this process serves there now."""
     folder.mkdir(parents=True, exist_ok=True)
     record = _record(folder, here.pid)
     beside = record.with_suffix(".new")
@@ -41,7 +41,7 @@ def write_down(folder: Path, here: Whereabouts) -> None:
 
 
 def forget(folder: Path) -> None:
-    """This process serves no more; and neither do those that were killed."""
+    """Remove the records of this process, which serves no more, and of those that were killed."""
     for record in folder.glob("server-*.json"):
         with contextlib.suppress(OSError, ValueError):
             pid = int(record.stem.removeprefix("server-"))

@@ -1,4 +1,4 @@
-"""How many calls a run will need, by what its agent has needed before.
+"""Estimate how many calls a run will need, by the needs of its agent's earlier runs.
 
 Often that cannot be known: too few runs, or runs too different from each other. Then there is no estimate.
 """
@@ -28,7 +28,7 @@ NO_HISTORY: Final = CallHistory()
 
 
 def calls_left(made: int, history: CallHistory) -> float | None:
-    """The median of what is left in the runs that needed more than were made by now; None if nobody can know."""
+    """Return the median of the calls left in the runs that needed more than were made by now; None if unknown."""
     longer = history.calls[bisect_right(history.calls, made) :]
     count = len(longer)
     if count < ENOUGH:
@@ -38,9 +38,9 @@ def calls_left(made: int, history: CallHistory) -> float | None:
 
 
 def class_of(history: CallHistory, classes: Classes, elapsed: float) -> TaskClass:
-    """The class that the agent's own history predicts; what has outlived its class belongs to the next.
+    """Return the class that the agent's history predicts; a run that outlives its class belongs to the next.
 
-    Of an agent without a history nobody knows that its run is going to be short: it begins as a long one.
+    The run of an agent without a history may not be short: it begins as a long one.
     """
     seconds = history.seconds
     known = len(seconds) >= ENOUGH

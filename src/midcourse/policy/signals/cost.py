@@ -39,7 +39,7 @@ class Spending:
         self._earlier = 0.0
 
     def feed(self, call: Called) -> None:
-        """Add a call. A number below 0 was measured by nobody."""
+        """Add a call. A number below 0 was not measured."""
         self.requests += 1
         if call.seconds is not None and call.seconds >= 0:
             self.seconds += call.seconds
@@ -63,16 +63,16 @@ class Spending:
 
     @property
     def is_priced(self) -> bool:
-        """Whether anything had a price, be it nothing."""
+        """True if anything had a price, even 0."""
         return self._priced > 0 or self._free
 
     @property
     def acceleration(self) -> float | None:
-        """What recent requests cost as a multiple of the long average; None while there are too few."""
+        """The cost of recent requests as a multiple of the long average; None while there are too few."""
         return self._recent / self._earlier if self._priced >= _ENOUGH and self._earlier > 0 else None
 
     @property
     def per_request(self) -> float | None:
-        """Dollars of a request on average; None if nobody knows, which is so where only some are known to be free."""
+        """The average dollars of a request; None if unknown, which is so where only some are known to be free."""
         is_known = self._priced > 0 or (self._free and not self.unpriced)
         return self.cost / self.requests if is_known else None

@@ -3,13 +3,13 @@
 The last actions are vectors; the cosine of their mean and the goal is how close they are. What cosine is close depends
 on encoder, language and kind of work, so it is put on a scale that was made from recorded runs: 0 is as close as work
 on a goal usually is, 1 as far as work on another goal of the same place (another issue of a repository, another
-customer of a shop). The mean of all such goals, and that of all such actions, is taken off first: what all of them have
-in common says nothing.
+customer of a shop). The mean of all such goals, and that of all such actions, is subtracted first: what they have in
+common tells nothing.
 
-Words are all that is compared, and some good work has few of them in common with its goal ("who is likely to leave?",
-"join the accounts against the MRR table"). So a run is held to what it has itself reached, where that is less than the
-usual: drift is going away. A run that has come nowhere near its goal in three windows is held to the usual after all.
-And an excursion is no course: of the last four windows, the closest counts.
+Only words are compared, and some good work shares few of them with its goal ("who is likely to leave?", "join the
+accounts against the MRR table"). So a run is held to what it has itself reached, where that is less than the usual:
+drift is going away. A run that has come nowhere near its goal in three windows is held to the usual after all. And an
+excursion is no course: of the last four windows, the closest counts.
 
 The scales in ``drift_scales.json`` are made and judged by ``python -m bench.drift_study``.
 """
@@ -55,12 +55,12 @@ _LATIN: Final = re.compile("[A-Za-z\u00c0-\u024f]")
 
 
 def words(text: str) -> str:
-    """The words of a text with single spaces between: paths, ``snake_case`` and ``camelCase`` fall apart."""
+    """Return the words of a text with single spaces between: paths, ``snake_case`` and ``camelCase`` are split."""
     return _BETWEEN.sub(" ", _HUMPS.sub(" ", text)).strip()
 
 
 def action_text(name: str, arguments: str, text: str) -> str:
-    """What an action is about: the beginnings of its arguments and of what it said or returned.
+    """Return the text of an action: the beginnings of its arguments and of its result.
 
     Its name tells little: a run calls a few tools all the time. It counts where there is next to nothing else.
     """
@@ -69,12 +69,11 @@ def action_text(name: str, arguments: str, text: str) -> str:
 
 
 def text_of(call: Called) -> str:
-    """The same, of a call."""
     return action_text(call.name, call.arguments, call.text)
 
 
 def language_of(text: str) -> Language:
-    """By script, as far as scales are told apart. A sign of Chinese says as much as a few Latin letters."""
+    """Return the language by script, as far as scales differ. A Chinese character counts as a few Latin letters."""
     cjk, latin = len(_CJK.findall(text)), len(_LATIN.findall(text))
     other = sum(map(str.isalpha, text)) - cjk - latin
     if 3 * cjk >= max(latin, other, 1):
@@ -86,7 +85,7 @@ def language_of(text: str) -> Language:
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """What cosines mean, for one encoder and kind of work.
+    """The meaning of cosines, for one encoder and kind of work.
 
     ``on`` is the median of windows and their own goal, ``off`` that of windows and goals of other tasks. ``auc`` is how
     often one of the former is closer than one of the latter, in the runs it was made from: 0.5 would be chance. The
@@ -102,12 +101,12 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     action_centre: bytes
 
     def drift(self, cosine: float, *, held_to: float | None = None) -> float:
-        """From 0 to 1, where ``held_to`` (``on``, if nothing else is said) is 0."""
+        """Return the drift, from 0 to 1, where ``held_to`` (by default ``on``) is 0."""
         return min(1.0, max(0.0, ((self.on if held_to is None else held_to) - cosine) / (self.on - self.off)))
 
     @property
     def doubt(self) -> str:
-        """What is to be said of a scale that hardly tells one goal from another; empty if it does."""
+        """The warning about a scale that hardly tells one goal from another; empty for a good one."""
         if self.auc >= _TELLING:
             return ""
         return f"the encoder hardly tells work on one goal from work on another here (AUC {self.auc:.2f})"
@@ -125,14 +124,14 @@ class Scales(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def shipped() -> Scales:
-    """What ``drift_scales.json`` holds."""
+    """Return the scales in ``drift_scales.json``."""
     return msgspec.json.decode(
         files("midcourse.policy.signals").joinpath("drift_scales.json").read_bytes(), type=Scales
     )
 
 
 def scale_for(encoder: str, language: Language, domain: str) -> tuple[Scale | None, str]:
-    """The scale for this, or the nearest there is, and what that one was made for; None for an unknown encoder."""
+    """Return the scale for this, or the nearest one, and what that was made for; None for an unknown encoder."""
     known: Mapping[str, Mapping[str, Scale]] = shipped().encoders.get(encoder, {})
     for spoken, kind in ((language, domain), (language, GENERAL), ("latin", GENERAL)):
         scale = known.get(spoken, {}).get(kind)
@@ -145,11 +144,11 @@ def scale_for(encoder: str, language: Language, domain: str) -> tuple[Scale | No
 
 
 class Drift:
-    """The drift of one run: told its goal and its actions one by one, it knows the last few and nothing more.
+    """The drift of one run: it gets the goal and the actions one by one, and keeps only the last few.
 
     An action costs one encoding and a mean over the window. With ``lasting`` 1, an excursion counts at once. ``scale``
-    is one of ``calibrate``; without it, one that comes with the package is taken for the goal's language and
-    ``domain``. ``calibrated_for`` says which, ``doubt`` what is wrong with it, ``why_none`` why there is no value.
+    is one of ``calibrate``; without it, one of the package is used for the goal's language and ``domain``.
+    ``calibrated_for`` says which, ``doubt`` what is wrong with it, ``why_none`` why there is no value.
 
     Raises:
         InvalidInput: a window of no action, or numpy is not there (``drift_not_installed``).
@@ -200,7 +199,7 @@ class Drift:
         self._forget()
 
     def goal(self, text: str) -> None:
-        """The goal from now on. What was done for another one no longer counts."""
+        """Set the goal from now on. Earlier actions no longer count."""
         np = _numpy()
         language = language_of(text)
         if self._given is None:
@@ -218,7 +217,7 @@ class Drift:
         self._forget()
 
     def act(self, text: str) -> None:
-        """The agent did this: a text as ``text_of`` makes them. One without a word is none."""
+        """Add an action: a text of ``text_of``. One without a word does not count."""
         vector = _unit(self._encoder.encode(text)) if text else None
         if vector is None:
             return
@@ -239,14 +238,14 @@ class Drift:
             self._best = max(self._best, self._cosines[-1])
 
     def value(self) -> float | None:
-        """From 0, as close to the goal as such work is, to 1, as far as work on another; None if it cannot be said."""
+        """Return the drift: 0 as close as usual work on the goal, 1 as far as work on another; None if unknown."""
         closeness = self.closeness
         if self._scale is None or closeness is None:
             return None
         return self._scale.drift(closeness, held_to=self._held_to(self._scale))
 
     def alignment(self, hypothesis: str) -> float | None:
-        """The same against the agent's hypothesis: 0 if the actions are about it, 1 if they are about another one."""
+        """Return the distance to the agent's hypothesis: 0 if the actions are about it, 1 if about another one."""
         if self._scale is None or self._now is None or self._seen < ENOUGH:
             return None
         if self._hypothesis[0] != hypothesis:
@@ -265,12 +264,12 @@ class Drift:
         if self._goal is None:
             return "no goal is known in words"
         if self._scale is None:
-            return f"nobody has calibrated the encoder '{self._encoder.name}'. Calibrate it on runs of your own"
+            return f"the encoder '{self._encoder.name}' is not calibrated. Calibrate it on runs of your own"
         return "" if self._cosines else f"there are fewer than {ENOUGH} actions with words"
 
     @property
     def arithmetic(self) -> str:
-        """Where the value comes from, such as ``cosine 0.07; on the goal 0.42, on another 0.02 (latin/code)``."""
+        """The computation of the value, such as ``cosine 0.07; on the goal 0.42, on another 0.02 (latin/code)``."""
         closeness = self.closeness
         if self._scale is None or closeness is None:
             return ""
@@ -302,7 +301,7 @@ class Drift:
 
 
 def _unit(vector: "Sequence[float] | np.ndarray[Any, Any]") -> "Vector | None":
-    """As long as 1; None of a vector that points nowhere."""
+    """Scale a vector to length 1; None for a zero vector."""
     np = _numpy()
     array: Vector = np.asarray(vector, np.float32)
     length = float(np.sqrt(array @ array))
@@ -343,7 +342,7 @@ class _Pairs(NamedTuple):
 
 
 def calibrate(runs: Iterable[Worked], encoder: Encoder, *, window: int = WINDOW) -> Scale:
-    """A scale from recorded runs, of which most should be good work. Every run counts the same, however long.
+    """Make a scale from recorded runs, of which most should be good work. Every run counts the same, however long.
 
     Windows are compared with goals of other tasks of the same place: an agent that drifts stays among its tools, and
     the goals of another place would be so far that nothing real ever came near. Each half of the goals is measured with
@@ -406,7 +405,7 @@ def _encoded(runs: Iterable[Worked], encoder: Encoder) -> list[_Run]:
 
 
 def _centres(runs: Sequence[_Run]) -> "tuple[Vector, Vector]":
-    """The mean goal and the mean action; of places first, so that a place with many runs is not all there is."""
+    """Return the mean goal and the mean action; of places first, so that one with many runs does not dominate."""
     np = _numpy()
     places: dict[str, list[_Run]] = defaultdict(list)
     for run in runs:
@@ -417,7 +416,7 @@ def _centres(runs: Sequence[_Run]) -> "tuple[Vector, Vector]":
 
 
 def _cosines(runs: Sequence[_Run], centres: "tuple[Vector, Vector]", *, window: int = WINDOW) -> _Pairs:
-    """Some windows of each run with its own goal, and with some goals of other tasks of its place."""
+    """Compare windows of each run with its own goal, and with some goals of other tasks of its place."""
     np = _numpy()
     goal_centre, action_centre = centres
     by_place: dict[str, dict[str, Vector]] = defaultdict(dict)
@@ -440,7 +439,7 @@ def _cosines(runs: Sequence[_Run], centres: "tuple[Vector, Vector]", *, window: 
 
 
 def _windows(actions: "Vector", window: int) -> "Iterator[Vector]":
-    """At most a few of them, as far from each other as they can be."""
+    """Yield at most a few of them, as far from each other as they can be."""
     ends = range(min(ENOUGH, len(actions)), len(actions) + 1)
     for number in range(min(_SAMPLE, len(ends))):
         end = ends[number * (len(ends) - 1) // max(1, min(_SAMPLE, len(ends)) - 1)]
@@ -450,7 +449,7 @@ def _windows(actions: "Vector", window: int) -> "Iterator[Vector]":
 
 
 def auc(on: "Vector", off: "Vector") -> float:
-    """How often a value of ``on`` is above one of ``off``; half, where they are the same."""
+    """Return how often a value of ``on`` is above one of ``off``; half, where they are the same."""
     np = _numpy()
     ordered = np.sort(off)
     below = np.searchsorted(ordered, on, "left") + np.searchsorted(ordered, on, "right")

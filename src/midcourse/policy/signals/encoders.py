@@ -1,8 +1,8 @@
-"""Texts as vectors, by a model that comes inside a package: nothing is fetched, and nothing leaves the machine.
+"""Turn texts into vectors, by a model inside a package: nothing is downloaded, and no text leaves the machine.
 
-The one that is found by itself is WordLlama: a table of token vectors in its own wheel, 16 MB, averaged over the tokens
-of a text. It knows words and little more, and takes a tenth of a millisecond. Whoever has a better one passes it: an
-encoder is a name and ``encode``. Its drift has to be calibrated first, see ``drift``.
+The default one is WordLlama: a table of token vectors in its own wheel, 16 MB, averaged over the tokens of a text. It
+knows words and little more, and takes a tenth of a millisecond. You can pass a better one: an encoder is a name and
+``encode``. Its drift has to be calibrated first, see ``drift``.
 """
 
 import importlib
@@ -31,14 +31,14 @@ class Encoder(Protocol):
         ...
 
     def encode(self, text: str) -> "Sequence[float] | np.ndarray[Any, Any]":
-        """The vector of a text. All are of one length; that of a text without a word may be zero."""
+        """Return the vector of a text. All have one length; that of a text without a word may be zero."""
         ...
 
 
 def find_encoder(name: str = "auto") -> Encoder | None:
-    """The encoder of this name, loaded once per process; None if it is not installed, and ``why_none`` says so.
+    """Return the encoder of this name, loaded once per process; None if not installed (see ``why_none``).
 
-    Loading takes about half a second, most of it the import. It waits for nobody but the disk.
+    Loading takes about half a second, most of it the import. It waits only for the disk.
 
     Raises:
         InvalidInput: there is no encoder of this name.
@@ -48,7 +48,7 @@ def find_encoder(name: str = "auto") -> Encoder | None:
 
 
 def why_none(name: str = "auto") -> str:
-    """Why ``find_encoder`` returned None, and what to do, as the end of a sentence; empty if it did not."""
+    """Return why ``find_encoder`` returned None, and what to do, as the end of a sentence; empty if it did not."""
     found = _found(name)
     return found if isinstance(found, str) else ""
 

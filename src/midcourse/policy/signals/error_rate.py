@@ -20,7 +20,7 @@ class Errors:
         self.kinds: set[str] = set()
 
     def feed(self, call: Called) -> None:
-        """A model call that worked says nothing of whether tools do."""
+        """Add a call. A model call that worked does not show that tools do."""
         failed = bool(call.error)
         if call.kind == "model" and not failed:
             return

@@ -1,4 +1,4 @@
-"""What the agent takes for true, how old that is, and what it made."""
+"""The agent's hypothesis, its age, and the agent's artifacts."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ class MadeArtifact(msgspec.Struct, gc=False):
 
 
 class MadeArtifacts:
-    """What the agent made itself. Later calls that touch it use its own work as if it were the world's."""
+    """The agent's own artifacts. Later calls that use them use its own work as if it were the world's."""
 
     __slots__ = ("made", "used")
 
@@ -27,7 +27,6 @@ class MadeArtifacts:
         self.used = 0
 
     def add(self, name: str, step: int, documentation: str) -> None:
-        """The agent says that it made something, or documents it."""
         known = self.made.get(name)
         if known is not None:
             known.documentation = documentation or known.documentation
@@ -35,7 +34,7 @@ class MadeArtifacts:
             self.made[name] = MadeArtifact(name, step, documentation)
 
     def touched(self, resources: tuple[str, ...], step: int) -> None:
-        """A call touched these."""
+        """Note the resources of a call."""
         for resource in resources:
             artifact = self.made.get(resource)
             if artifact is not None and artifact.used_at is None:
@@ -44,7 +43,7 @@ class MadeArtifacts:
 
     @property
     def undocumented(self) -> tuple[str, ...]:
-        """Those that nobody has said anything of."""
+        """Those without documentation."""
         return tuple(one.name for one in self.made.values() if not one.documentation)
 
 
@@ -58,11 +57,11 @@ class Hypothesis:
         self._changed_at: float | None = None
 
     def state(self, text: str, elapsed: float | None) -> None:
-        """The agent states it, or states it again in other words: the same words are no change."""
+        """Set the hypothesis. The same one in other words changes it; the same words do not."""
         if text and text != self.text:
             self.text = text
             self._changed_at = elapsed
 
     def age(self, elapsed: float | None) -> float | None:
-        """Seconds; None if it has none, or nobody has a clock."""
+        """Return its age in seconds; None without a hypothesis or a clock."""
         return None if elapsed is None or self._changed_at is None else elapsed - self._changed_at

@@ -53,7 +53,7 @@ class JournalReader:
         return self._go_on(at)
 
     def read(self, record: ev.Recorded) -> tuple[AnyAct, ...]:
-        """What this event means for a monitor; usually nothing, or one act."""
+        """Return the acts of this event for a monitor; usually none, or one."""
         at, event = record.at, record.event
         acts = self._read(event, at)
         self._last = at
@@ -151,7 +151,7 @@ class JournalReader:
                 effect=begun.effect,
                 seconds=max(0.0, at - since),
                 tokens_out=event.tokens or None,
-                # A model that costs nothing is on no price list: nobody knows what it costs, unless somebody said so.
+                # A model that costs nothing is on no price list: its cost is unknown, unless it is declared.
                 cost=spent or (None if kind == "model" and not event.free else 0.0),
             ),
         )
@@ -187,7 +187,7 @@ def _text_of(value: Value) -> str:
 
 
 def resources_in(arguments: str) -> tuple[str, ...]:
-    """What a call's arguments name: files, addresses, tables. By the argument's name, or because it looks like one."""
+    """Return what a call's arguments name: files, addresses, tables. By the argument's name, or by its form."""
     if not arguments.startswith(("{", "[")):
         return (arguments,) if arguments and _LOOKS.fullmatch(arguments) else ()
     try:

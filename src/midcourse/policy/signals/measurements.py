@@ -33,31 +33,31 @@ _WHY_UNSEEN = {
     "bytes": "no call says how much it moved",
     "risk": "no call has been judged yet",
 }
-"""What is to be said of a signal with a threshold that nothing has measured so far."""
+"""The explanation for a signal with a threshold that nothing has measured so far."""
 
 
 class DriftGauge(Protocol):
     """Measures how far actions are from a text."""
 
     def goal(self, text: str) -> None:
-        """What they are measured against from now on."""
+        """Set the goal for the actions from now on."""
         ...
 
     def act(self, text: str) -> None:
-        """One action more."""
+        """Add an action."""
         ...
 
     def value(self) -> float | None:
-        """From 0 to 1; None while it cannot be said."""
+        """Return the value, from 0 to 1; None while it is unknown."""
         ...
 
     def alignment(self, hypothesis: str) -> float | None:
-        """The same against another text."""
+        """Return the distance to another text."""
         ...
 
 
 class RiskValue(Protocol):
-    """What the combined risk says."""
+    """The values of the combined risk."""
 
     @property
     def value(self) -> float:
@@ -66,34 +66,30 @@ class RiskValue(Protocol):
 
     @property
     def threshold(self) -> float | None:
-        """From where on it is an alarm."""
+        """The value from which on it is an alarm."""
         ...
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether its threshold was made from runs like this one."""
+        """True if its threshold was made from runs like this one."""
         ...
 
     @property
     def words(self) -> str:
-        """What moved it."""
+        """The facts that moved it."""
         ...
 
 
 class RiskGauge(Protocol):
     """Adds up what all signals say together."""
 
-    def feed(self, act: AnyAct) -> None:
-        """One act more."""
-        ...
+    def feed(self, act: AnyAct) -> None: ...
 
-    def read(self) -> RiskValue:
-        """What it comes to."""
-        ...
+    def read(self) -> RiskValue: ...
 
 
 class Measures:
-    """What has been measured of one run so far."""
+    """The measurements of one run so far."""
 
     def __init__(
         self,
@@ -108,7 +104,7 @@ class Measures:
         self._policy = policy
         self.values: dict[str, float] = {}
         self.dropped = 0
-        """How often a signal that had a value has had none any more."""
+        """The number of times that a signal lost its value."""
         self.budget = budget
         self.history = history
         self.artifacts = MadeArtifacts()
@@ -125,7 +121,7 @@ class Measures:
         self.begin_turn()
 
     def begin_turn(self) -> None:
-        """What counts for the whole session stays; what counts for a turn begins anew."""
+        """Begin a turn: the measures of the session stay; those of a turn begin anew."""
         self.clock = Stopwatch()
         self.errors = Errors()
         self._loops = Loops(self._policy.signals.loops.alike)
@@ -154,7 +150,7 @@ class Measures:
             self.dropped += self.values.pop(signal, None) is not None
 
     def feed(self, act: AnyAct) -> None:
-        """One act more. What time alone changes is for :meth:`tick`."""
+        """Add an act. Changes by time alone are for :meth:`tick`."""
         kind = type(act)
         self.clock.feed(act)
         if kind is Called:
@@ -164,7 +160,7 @@ class Measures:
             self._hold_to(act.goal)
         elif isinstance(act, Said):
             self.goal = act.text if act.is_goal else self.goal
-            # From here on it does what it was told, and is held to that.
+            # From here on it follows the message, and is measured by that.
             self._hold_to(self.goal if act.is_goal else f"{self.goal}\n{act.text}")
             self._drop("scope_drift", "scope_drift.alignment")
             self._loops.progress()
@@ -188,7 +184,7 @@ class Measures:
                     self.risk_marks = (threshold, None) if reading.is_calibrated else (None, threshold)
 
     def tick(self) -> float | None:
-        """What time alone changes. Returns the seconds that this turn has worked, if anybody knows."""
+        """Apply the changes by time alone. Return the seconds that this turn has worked, if known."""
         seconds = self.clock.seconds
         if seconds is None:
             return None
@@ -199,12 +195,12 @@ class Measures:
         return seconds
 
     def confirm_scope(self) -> None:
-        """A person has seen what it reaches: only what comes from now on is new."""
+        """Accept the scope: a person has seen it, so only later domains are new."""
         self._scope.confirm()
         self._scope_values()
 
     def measure_drift(self, by: DriftGauge | Unseen) -> None:
-        """From now on this measures drift, or nothing does and here is why."""
+        """Measure drift by this from now on; a string is the reason why nothing does."""
         self._awaits_drift = False
         if isinstance(by, Unseen):
             self._given_unseen = (*self._given_unseen, by)
@@ -218,7 +214,7 @@ class Measures:
         self._unmeasured.clear()
 
     def _hold_to(self, goal: str) -> None:
-        """What drift is measured against from now on; what was done for another goal no longer counts."""
+        """Set the text that drift is measured against; earlier actions no longer count."""
         self._drift_goal = goal
         self._unmeasured.clear()
         if self._drift is not None:
@@ -305,16 +301,16 @@ class Measures:
             self.values["loops"] = 0.0
 
     def age(self, seconds: float) -> float | None:
-        """Of the hypothesis; of the turn, where one must be stated before it acts and none was."""
+        """Return the age of the hypothesis; of the turn, where one is required before it acts and missing."""
         return seconds if self._must_state and self.lacks_hypothesis else self._hypothesis.age(seconds)
 
     @property
     def lacks_hypothesis(self) -> bool:
-        """Whether it must state one, and has not."""
+        """True if it must state one, and has not."""
         return self._must_state and not self._hypothesis.text
 
     def allow_unstated(self) -> None:
-        """A person lets it act without one, in this turn."""
+        """Allow it to act without one, in this turn."""
         self._must_state = False
         if not self._hypothesis.text:
             self._drop("hypothesis")
@@ -323,17 +319,17 @@ class Measures:
 
     @property
     def calls_left(self) -> float | None:
-        """As the agent's earlier runs predict."""
+        """The calls left, as the agent's earlier runs predict."""
         return calls_left(self.actions, self.history)
 
     @property
     def seconds_per_request(self) -> float | None:
-        """How long an action takes."""
+        """The average time of an action."""
         seconds = self.clock.seconds
         return seconds / self.actions if seconds and self.actions else None
 
     def words(self) -> dict[str, str]:
-        """What there is to say of a signal besides its value."""
+        """Return the facts of a signal besides its value."""
         words = {"loops": self._loops.words}
         if self.errors.last:
             words["errors.streak"] = words["errors"] = f"The last: {self.errors.last}."
@@ -351,7 +347,7 @@ class Measures:
         return words
 
     def values_at(self, now: float) -> dict[str, float]:
-        """The values as they are by then, if nothing has happened since. Decides nothing, and changes nothing."""
+        """Return the values as they would be by then without another act. Decides nothing, and changes nothing."""
         values = dict(self.values)
         seconds = self.clock.seconds_at(now)
         if seconds is not None:
@@ -362,7 +358,7 @@ class Measures:
         return values
 
     def unseen(self, rules: Sequence[Rule]) -> tuple[Unseen, ...]:
-        """The signals that could not be measured, and why."""
+        """Return the signals that could not be measured, and why."""
         missing = list(self._given_unseen)
         values, spending = self.values, self.spending
         if "duration" not in values:
@@ -382,7 +378,7 @@ class Measures:
         if not self._hypothesis.text:
             missing.append(Unseen("hypothesis", "the agent has stated none"))
         elif "hypothesis" not in values:
-            missing.append(Unseen("hypothesis", "nobody knows since when it stands: the record had no clock"))
+            missing.append(Unseen("hypothesis", "its age is unknown: the record had no clock"))
         if self.calls_left is None:
             missing.append(Unseen("calls_left", _why_no_estimate(self.history)))
         elif not self.budget:

@@ -1,4 +1,4 @@
-"""The same call again, with no progress reported in between.
+"""Count the same call, repeated without reported progress.
 
 A call with the same name that differs in a single argument is alike: it counts for less, and only in an unbroken row.
 """
@@ -13,7 +13,7 @@ _WINDOW = 20
 
 
 class Loops:
-    """How often the same tool call came, of the last few."""
+    """Count how often the same tool call came, of the last few."""
 
     __slots__ = ("_alike", "_arguments", "_counts", "_name", "_recent", "_worth", "last")
 
@@ -27,7 +27,7 @@ class Loops:
         self.last = ""
 
     def feed(self, call: Called) -> None:
-        """Only tools: a model that is asked again is asked something else."""
+        """Add a call of a tool: a model's request is always a new one."""
         if call.kind != "tool":
             return
         same = call.same
@@ -56,23 +56,23 @@ class Loops:
             self._alike = 0
 
     def progress(self) -> None:
-        """It gets on, or a person has said something: what came before is no loop."""
+        """Note progress or a person's message: earlier calls are no loop."""
         self._recent.clear()
         self._counts.clear()
         self._alike = 0
 
     @property
     def value(self) -> float:
-        """The more of the two: of the same call, how often; of calls alike, how many in a row, at their worth.
+        """The higher count: of the same call, or of calls alike in a row, weighted.
 
-        What else it does in between ends no loop.
+        Other calls in between end no loop.
         """
         again = max(self._counts.values(), default=0)
         return max(float(again), self._alike * self._worth)
 
     @property
     def words(self) -> str:
-        """What the number hides."""
+        """The facts that the number hides."""
         most = max(self._counts, key=self._counts.__getitem__, default=None)
         if most is not None and self._counts[most] >= self._alike * self._worth:
             return f"The call is {most[0]}."
@@ -80,7 +80,7 @@ class Loops:
 
 
 def _arguments(shown: str) -> dict[str, object] | None:
-    """The arguments as they are shown, if that is JSON with names; what was cut short is not."""
+    """Return the arguments, if they are JSON with names; cut ones are not."""
     if not shown.startswith("{"):
         return None
     try:

@@ -93,7 +93,7 @@ MEASURED: Final[Mapping[str, frozenset[str]]] = {
     "clock": frozenset({"seconds"}),
     "goal": frozenset(name for name in FEATURES if name.startswith("goal_")),
 }
-"""What a record may lack, and the facts that are unknown then."""
+"""The facts that are unknown where a record lacks something."""
 _WHY: Final = tuple(next((why for why, names in MEASURED.items() if name in names), "") for name in FEATURES)
 
 # ---- words
@@ -118,7 +118,7 @@ _KINDS: Final = {
 
 
 def _places(*kinds: str) -> dict[str, tuple[int, ...]]:
-    """For each word the kinds, by their place, that it counts for."""
+    """Return for each word the kinds, by their place, that it counts for."""
     words: dict[str, tuple[int, ...]] = {}
     for place, kind in enumerate(kinds):
         for word in _KINDS[kind].split():
@@ -149,12 +149,12 @@ _TRANSFER: Final = re.compile(r"transfer|handoff|escalate", re.IGNORECASE)
 
 @lru_cache(maxsize=4096)
 def _traits(name: str) -> tuple[bool, bool, bool]:
-    """Whether a tool of this name changes something, searches, transfers to a person."""
+    """Return if a tool of this name changes something, searches, transfers to a person."""
     return bool(_CHANGER.search(name)), bool(_SEARCH.search(name)), bool(_TRANSFER.search(name))
 
 
 class Facts:
-    """What can be counted of one turn so far. A new turn begins anew."""
+    """The facts of one turn so far. A new turn begins anew."""
 
     def __init__(self) -> None:
         self._begin("", None)
@@ -194,7 +194,6 @@ class Facts:
         )
 
     def feed(self, act: AnyAct) -> None:
-        """One act more."""
         if isinstance(act, Begun):
             self._begin(act.goal, act.at)
             return
@@ -248,7 +247,7 @@ class Facts:
             self._streak = 0
 
     def _listen(self, text: str) -> None:
-        """What the agent says."""
+        """Count the agent's text."""
         words = _WORD.findall(text.lower())
         self._text += len(text)
         self._full += len(text) >= _TEXT - 1
@@ -264,7 +263,7 @@ class Facts:
         self._covered.update(self._goal.intersection(words))
 
     def _count(self, call: Called) -> None:
-        """What a model's call took."""
+        """Count the tokens and the cost of a model's call."""
         if call.tokens_in is not None:
             self._priced += 1
             self._resets += call.tokens_in < 0.7 * self._read_last
@@ -279,7 +278,7 @@ class Facts:
             self._dearest = max(self._dearest, call.cost)
 
     def _act(self, call: Called) -> None:
-        """What a tool was called for."""
+        """Count the call of a tool."""
         arguments = call.arguments[:_ARGUMENTS]
         again = self._seen.get(call.same, 0)
         if again or len(self._seen) < _MOST:
@@ -301,17 +300,17 @@ class Facts:
         self._transfer = self._transfer or transfers
 
     def may_stop(self, after: float) -> bool:
-        """Whether it has gone on for long enough to be judged: so many calls, and seconds where there is a clock."""
+        """Return True after enough calls, and enough seconds where there is a clock, to be judged."""
         return self.calls >= FIRST_CALLS and (not self.has_clock or self._seconds >= after)
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """What the record does not hold: of tokens, cost, clock and goal."""
+        """The parts missing in the record: of tokens, cost, clock and goal."""
         seen = (self._priced, self.has_cost, self.has_clock, self.has_goal)
         return tuple(what for what, is_seen in zip(MEASURED, seen, strict=True) if not is_seen)
 
     def values(self) -> tuple[float, ...]:
-        """The facts, in the order of ``FEATURES``."""
+        """Return the facts, in the order of ``FEATURES``."""
         models, tools, users = self._models or 1, self._tools or 1, self._users or 1
         refusals, doubts, troubles = self._kinds
         thanks, insists, agrees, user_troubles = self._user_kinds
@@ -373,7 +372,7 @@ class Facts:
 
 
 class Stated(msgspec.Struct, frozen=True, kw_only=True):
-    """What stops did to runs of tasks that had not been learned from, at that share of false ones; 95 % over tasks."""
+    """The effect of stops on runs of new tasks, at that share of false ones; 95 % over tasks."""
 
     false_stops: float
     recall: float
@@ -383,12 +382,12 @@ class Stated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):
-    """How runs of one kind are weighed.
+    """The weights for runs of one kind.
 
-    ``weights`` says for each fact where it usually stands and how much, in log-odds, one more of it adds. ``alarms``
-    are the risks at which so large a share of succeeding runs is stopped; ``target`` is the share that is meant if
-    nobody asks for another; nothing is an alarm in the first ``after`` seconds. ``looks_at`` are the facts that make
-    most of the difference between runs; ``made_from`` tells which sets of facts had how much say.
+    ``weights`` says for each fact where it usually is and how much, in log-odds, one more of it adds. ``alarms`` are
+    the risks at which so large a share of succeeding runs is stopped; ``target`` is the default share; nothing is an
+    alarm in the first ``after`` seconds. ``looks_at`` are the facts that make most of the difference between runs;
+    ``made_from`` are the weights of the sets of facts.
     """
 
     offset: float
@@ -417,7 +416,7 @@ def save(model: RiskModel, path: Path) -> None:
 
 
 def load(path: Path) -> RiskModel:
-    """The model in a file.
+    """Return the model in a file.
 
     Raises:
         InvalidInput: the file is no such model.
@@ -434,7 +433,7 @@ def load(path: Path) -> RiskModel:
 
 @cache
 def shipped() -> RiskModel:
-    """The model that comes with the package."""
+    """Return the model that comes with the package."""
     return _decoded((files("midcourse.policy.signals") / "risk_model.json").read_bytes())
 
 
@@ -444,14 +443,14 @@ def _decoded(content: bytes) -> RiskModel:
         raise ValueError(f"its version is {model.version}, this one reads {VERSION}")
     unknown = {name for domain in model.domains.values() for name in domain.weights} - set(FEATURES)
     if unknown:
-        raise ValueError(f"nobody here knows the fact {min(unknown)!r}")
+        raise ValueError(f"the fact {min(unknown)!r} is unknown here")
     if not model.domains or not all(domain.alarms for domain in model.domains.values()):
         raise ValueError("it has no domain, or a domain without an alarm")
     return model
 
 
 def alarm_at(domain: Domain, target: float | None = None) -> float:
-    """The risk from which on there is an alarm, if ``target`` of the succeeding runs may be stopped."""
+    """Return the risk from which on there is an alarm, if ``target`` of the succeeding runs may be stopped."""
     wanted = domain.target if target is None else target
     marks = sorted(domain.alarms.items())
     if wanted <= marks[0][0]:
@@ -478,12 +477,12 @@ class RiskReading(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether its alarm was set on runs of this domain. On those of others it may be wrong much more often."""
+        """True if its alarm was set on runs of this domain. On others it may be wrong much more often."""
         return self.calibrated_for != GENERAL
 
     @property
     def words(self) -> str:
-        """What moved it."""
+        """The facts that moved it."""
         moved = ", ".join(f"{what} ({part:+.1f})" for what, part in self.because)
         where = "for no domain in particular" if self.calibrated_for == GENERAL else f"for {self.calibrated_for}"
         lacking = f" Not measured: {', '.join(self.unseen)}." if self.unseen else ""
@@ -509,11 +508,11 @@ class Risk:
         self._weighed = self._all
 
     def feed(self, act: AnyAct) -> None:
-        """One act more. Constant work, bounded memory."""
+        """Add an act. Constant work, bounded memory."""
         self.facts.feed(act)
 
     def read(self) -> RiskReading:
-        """What it comes to."""
+        """Return the present value."""
         facts = self.facts
         if facts.unseen != self._facts_unseen:
             self._facts_unseen = facts.unseen

@@ -64,7 +64,7 @@ class RunMonitor:
         self._forget(signal for signal, _ in self._latches.told if signal not in OF_SESSION)
 
     def _forget(self, signals: Iterable[str]) -> None:
-        """What was told of them has nothing to say any more."""
+        """Forget the notices about these signals."""
         gone = frozenset(signals)
         self._latches.told = {key: latch for key, latch in self._latches.told.items() if key[0] not in gone}
         self._set_arms()
@@ -76,7 +76,7 @@ class RunMonitor:
         is_declared = self._declared is not None
         self._latches.arm(self._rules, nearby, tells_only=not may_stop(rule, is_declared=is_declared))
 
-    # ---- what is told
+    # ---- notices
 
     @property
     def budget(self) -> float | None:
@@ -85,7 +85,7 @@ class RunMonitor:
 
     @budget.setter
     def budget(self, budget: float | None) -> None:
-        """Another one: what was told of the old one has nothing to say of it."""
+        """Set another budget: notices about the old one no longer count."""
         self._measures.budget = budget
         self._forget(("budget", "calls_left"))
 
@@ -101,13 +101,13 @@ class RunMonitor:
         return self._decide() if self._is_past_a_mark() else None
 
     def look(self, now: float) -> Decision | None:
-        """Only time has passed."""
+        """Decide again after time has passed."""
         self._measures.clock.advance(now)
         self._tick()
         return self._decide() if self._is_past_a_mark() else None
 
     def due(self) -> float | None:
-        """When time alone could lead to a decision; None if it cannot. Look again then."""
+        """Return when time alone could lead to a decision; None if it cannot. Call ``look`` then."""
         clock = self._measures.clock
         elapsed = clock.seconds
         if elapsed is None:
@@ -117,7 +117,7 @@ class RunMonitor:
         return None if mark is None else clock.when(mark + 1e-3)
 
     def failed(self, decision: Decision) -> None:
-        """A decision could not be carried out: what it was made for counts anew."""
+        """Take back a decision that could not be carried out: its reason counts anew."""
         self._unheard = None
         told, before = self._latches.told, self._told_before
         for key in ((reason.signal, stage) for reason in decision.reasons for stage in (reason.stage, "warn")):
@@ -138,10 +138,10 @@ class RunMonitor:
         self._set_arms()
 
     def measure_drift(self, by: DriftGauge | Unseen) -> None:
-        """From now on this measures drift, or nothing does and here is why."""
+        """Measure drift by this from now on; a string is the reason why nothing does."""
         self._measures.measure_drift(by)
 
-    # ---- what is taken in
+    # ---- acts
 
     def _feed(self, act: AnyAct) -> None:
         if type(act) is Begun:
@@ -151,7 +151,7 @@ class RunMonitor:
         if isinstance(act, SteppedIn):
             self._stepped_in(act)
         elif isinstance(act, WentOn) and self._unheard is not None:
-            # It never happened: somebody had stopped it, or was being asked. That is no reason to go on for ever.
+            # It never happened: it had been stopped, or waited for an answer. That must not last for ever.
             self.failed(self._unheard)
         elif isinstance(act, WentOn) and self._reviewed:
             self._reviewed = False
@@ -239,12 +239,12 @@ class RunMonitor:
         return None
 
     def about_goal(self) -> Decision | None:
-        """What the agent has to ask about its goal, if that can mean anything."""
+        """Return the agent's question about its goal, if the goal is ambiguous."""
         why = ambiguous(self._measures.goal) if self._asks and self.policy.agent_asks.ambiguous else ""
         return self._ask("ambiguous_instructions", why) if why else None
 
     def _ask(self, cause: str, why: str) -> Decision | None:
-        """Once for each cause in a turn; not where nobody may interrupt."""
+        """Ask once for each cause in a turn; not where interruptions are not allowed."""
         if cause in self._asked or self.policy.classes.of(self.task_class).automatic == "never":
             return None
         self._asked.add(cause)
@@ -264,13 +264,13 @@ class RunMonitor:
 
     @property
     def task_class(self) -> TaskClass:
-        """As declared, or as the agent's history predicts."""
+        """The declared class, or the one that the agent's history predicts."""
         if self._declared is not None:
             return self._declared
         return class_of(self._measures.history, self.policy.classes, self._measures.clock.seconds or 0.0)
 
     def observed(self, *, unseen: bool = True) -> Observed:
-        """Everything a decision depends on, at this moment."""
+        """Return everything a decision depends on, at this moment."""
         measures = self._measures
         left = measures.calls_left
         alarm, warns = measures.risk_marks or (None, None)
@@ -300,13 +300,13 @@ class RunMonitor:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The thresholds as they are for this run: those of a risk are known from its first call on."""
+        """The thresholds of this run: those of a risk are known from its first call on."""
         return self._rules
 
     def values_at(self, now: float) -> dict[str, float]:
-        """The values as they are by then, if nothing has happened since. Decides nothing, and changes nothing."""
+        """Return the values as they would be by then without another act. Decides nothing, and changes nothing."""
         return self._measures.values_at(now)
 
     def unseen(self) -> tuple[Unseen, ...]:
-        """The signals that could not be measured, and why."""
+        """Return the signals that could not be measured, and why."""
         return self._measures.unseen(self._rules)

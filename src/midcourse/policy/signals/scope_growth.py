@@ -1,4 +1,4 @@
-"""What a run touches, and how far the places where it changes something are from those where it began to."""
+"""Measure the scope of a run: how far its changes have moved from the places where they began."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ from midcourse.policy.run_activity import Called
 MOST: Final = 10_000
 """Resources that are told apart; a run that has touched more has touched at least so many."""
 _BEGINNING: Final = 3
-"""Changes from which the scope is taken that a run begins in."""
+"""The number of first changes that define a run's initial scope."""
 _ENVIRONMENTS: Final = 100
 _AUTHORITY: Final = re.compile(r"[/?#]")
 _LEAST: Final = 2
@@ -59,7 +59,7 @@ class ResourceScope:
         self.outside += new
 
     def confirm(self) -> None:
-        """A person has looked: what it works on now is what it may work on."""
+        """Accept the present scope: a person has seen it."""
         self._confirmed |= self._domains
         self.outside = 0
 
@@ -75,7 +75,7 @@ class ResourceScope:
 
 
 def domain_of(resource: str) -> str:
-    """The part of the world a resource belongs to: a host, a folder, the database of a table, the kind of an id."""
+    """Return the part of the world a resource belongs to: a host, a folder, a table's database, the kind of an id."""
     if "://" in resource:
         # By hand: urlsplit refuses some of what an agent may write, and nothing that it writes may end its watching.
         return _AUTHORITY.split(resource.partition("://")[2], maxsplit=1)[0] or resource

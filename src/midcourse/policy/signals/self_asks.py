@@ -1,4 +1,4 @@
-"""When an agent had better ask of its own accord: five causes, each told from what a run shows. Pure."""
+"""Decide when an agent should ask automatically: five causes, each visible in a run. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ _COMMON: Final = frozenset(
         "timeout",
     }
 )
-"""What every program meets, and agents are used to."""
+"""Failures that every program meets, and agents are used to."""
 _PERMISSION: Final = frozenset(
     {"AuthenticationError", "MissingCredentials", "PermissionDeniedError", "PermissionError"}
 )
@@ -65,9 +65,9 @@ _OPEN: Final = re.compile(r"\b(?:tbd|to be decided|or whatever|some(?:how|thing 
 
 
 def ambiguous(goal: str) -> str:
-    """Why a goal can mean anything; empty if it says what is wanted. Words that leave the object open, in English.
+    """Return why a goal is ambiguous; empty if it is clear. Checks for English words that leave the object open.
 
-    An empty goal is none: many an agent knows what to do.
+    An empty goal is not ambiguous: many an agent knows what to do.
     """
     text = goal.strip()
     if _VAGUE.match(text):
@@ -77,7 +77,7 @@ def ambiguous(goal: str) -> str:
 
 
 def cause_of(call: Called, asks: AgentAsks, seen: frozenset[str] | set[str]) -> tuple[str, str]:
-    """The cause that a failed call gives to ask, and why; empty if it gives none. ``seen``: kinds met before."""
+    """Return the cause that a failed call gives to ask, and why; empty if it gives none. ``seen``: kinds met before."""
     if not call.error:
         return "", ""
     said = f"{call.detail or call.text}"[:200]
@@ -94,7 +94,7 @@ def cause_of(call: Called, asks: AgentAsks, seen: frozenset[str] | set[str]) -> 
 
 
 def near_marks(policy: Policy, asked: AbstractSet[str]) -> list[tuple[str, float]]:
-    """From where on a signal is near, of the causes that have not been asked about."""
+    """Return from where on a signal is near, of the causes that have not been asked about."""
     asks, signals = policy.agent_asks, policy.signals
     drift, near = signals.scope_drift.intervene, asks.near
     marks = [("scope_drift", drift * near)] if asks.drift and drift and "near_drift" not in asked else []
@@ -105,7 +105,7 @@ def near_marks(policy: Policy, asked: AbstractSet[str]) -> list[tuple[str, float
 
 
 def near(policy: Policy, values: Mapping[str, float]) -> tuple[str, str]:
-    """Whether drift or a limit is near, and why; empty if not."""
+    """Return the signal that is near its limit, and why; empty if none is."""
     asks, signals = policy.agent_asks, policy.signals
     drift = values.get("scope_drift")
     limit = signals.scope_drift.intervene

@@ -1,4 +1,4 @@
-"""The signals of one session for whoever looks: measured from its journal, as those are that a policy decides by."""
+"""Measure the signals of one session for display, from its journal, by the same rules as a policy."""
 
 from typing import Final
 
@@ -16,9 +16,9 @@ _WITH_TIME: Final = frozenset({"duration", "hypothesis"})
 
 
 class Gauges:
-    """Reads a journal from its first event on. The same events make the same numbers, whoever reads them and when.
+    """Measure a journal from its first event on. The same events always make the same numbers.
 
-    ``is_watched``: whether a policy has thresholds for it. Memory is bounded, whatever the length of the journal.
+    ``is_watched``: if a policy has thresholds for it. Memory is bounded, whatever the length of the journal.
     """
 
     def __init__(self, monitor: RunMonitor, *, is_watched: bool) -> None:
@@ -37,11 +37,11 @@ class Gauges:
 
     @property
     def task_class(self) -> str:
-        """As declared, or as the agent's history predicts."""
+        """The declared class, or the one that the agent's history predicts."""
         return self._oversight.task_class
 
     def read(self, record: ev.Recorded) -> None:
-        """One event more."""
+        """Add an event."""
         oversight = self._oversight
         if isinstance(record.event, ev.BudgetRaised):
             oversight.budget = record.event.budget
@@ -75,7 +75,7 @@ class Gauges:
         return self._oversight.rules if self._is_watched else ()
 
     def shown(self, now: float | None = None) -> tuple[Signal, ...]:
-        """Every signal that has a value or a threshold; ``now`` for a session whose clock goes on."""
+        """Return every signal that has a value or a threshold; ``now`` for a session whose clock runs."""
         values = self._oversight.values if now is None else self._oversight.values_at(now)
         rules = {rule.signal: rule for rule in self._rules}
         unseen = {one.signal: one.why for one in self._oversight.unseen()}
@@ -115,7 +115,7 @@ class Gauges:
 
 
 def _but(name: str, unseen: str | None) -> str | None:
-    """What is missing of a value that there is."""
+    """Return what is missing of a value that there is."""
     return unseen if name in ("cost", "duration") else None
 
 

@@ -1,6 +1,7 @@
-"""Which thresholds may still lead to a decision: one that was told of waits until its signal has gone back.
+"""Track which thresholds may still lead to a decision: after a notice, a signal has to go back first.
 
-How far back, and for how many actions, the policy says: a value that only wavers about its threshold is told of once.
+The policy tells how far back, and for how many actions: a value that only wavers about its threshold leads to one
+notice.
 """
 
 from bisect import bisect_right
@@ -15,7 +16,7 @@ _ADDS_UP = frozenset({"duration", "cost", "budget", "resources", "api_calls", "c
 
 
 class Latches:
-    """What was told of one run, and where its next thresholds are."""
+    """The notices of one run, and where its next thresholds are."""
 
     def __init__(self, restraint: Restraint) -> None:
         self._restraint = restraint
@@ -49,7 +50,7 @@ class Latches:
         self._ages = times.get("hypothesis", [])
 
     def forget_what_went_back(self, values: Mapping[str, float], actions: int) -> bool:
-        """A signal that has clearly gone back behind its threshold counts anew the next time. Says whether one has.
+        """Forget the notices of signals that have clearly gone back; return True if there was one.
 
         ``actions`` is how many the turn has had: between two of them, nothing has gone back any longer.
         """
@@ -68,16 +69,16 @@ class Latches:
         return bool(gone)
 
     def begin_turn(self) -> None:
-        """Its actions are counted anew, and nothing has been told of it."""
+        """Begin a turn: count its actions anew, and forget the notices."""
         self._back_since.clear()
         self.went_back.clear()
 
     def is_past(self, values: Mapping[str, float], shape: int) -> bool:
-        """Whether a value is past its next threshold, so that there may be something to decide.
+        """Return True if a value is past its next threshold, so that there may be something to decide.
 
         ``shape`` is another number whenever other signals have a value.
         """
-        if shape != self._measured:  # most signals of a run are never measured, and need not be looked at
+        if shape != self._measured:  # most signals of a run are never measured, and need not be checked
             self._measured = shape
             self._present = [arm for arm in self._arms if arm[0] in values]
         self._is_past = False
@@ -89,7 +90,7 @@ class Latches:
         return self._is_past
 
     def next_time(self, elapsed: float, age: float | None, first_after: float) -> float | None:
-        """The next threshold of time, in working seconds of the turn; ``age`` is its hypothesis's."""
+        """Return the next threshold of time, in working seconds of the turn; ``age`` is its hypothesis's."""
         place = bisect_right(self._durations, elapsed)
         ahead = self._durations[place : place + 1]
         if age is not None:

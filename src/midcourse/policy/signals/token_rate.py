@@ -18,7 +18,7 @@ class TokenRate:
         self._last = 0.0
 
     def feed(self, call: Called) -> None:
-        """Only what was measured counts: tokens that were written, and how long that took."""
+        """Add a call, if its written tokens and its time were measured."""
         if call.kind != "model" or not call.tokens_out or not call.seconds or call.seconds <= 0:
             return
         rate = call.tokens_out / call.seconds

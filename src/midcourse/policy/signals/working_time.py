@@ -1,4 +1,4 @@
-"""How long a turn has worked. Paused and waiting time is not counted, and a clock that goes back counts nothing."""
+"""Measure how long a turn has worked. Paused and waiting time is not counted; a clock that goes back adds nothing."""
 
 from midcourse.policy.run_activity import AnyAct, Begun, Rested, WentOn
 
@@ -15,7 +15,7 @@ class Stopwatch:
         self.went_back = 0.0
 
     def feed(self, act: AnyAct) -> None:
-        """Go on to the time of this act."""
+        """Advance to the time of this act."""
         kind = type(act)
         if kind is Begun:
             self._sum = 0.0
@@ -29,7 +29,6 @@ class Stopwatch:
             self._rests = False
 
     def advance(self, now: float | None) -> None:
-        """Go on to ``now``."""
         if now is None:
             return
         if self._at is not None:
@@ -42,7 +41,7 @@ class Stopwatch:
 
     @property
     def now(self) -> float | None:
-        """The last time that was told."""
+        """The time of the last act."""
         return self._at
 
     @property
@@ -51,11 +50,11 @@ class Stopwatch:
         return None if self._at is None else self._sum
 
     def seconds_at(self, now: float) -> float | None:
-        """What they will be by then, if nothing happens until then."""
+        """Return the seconds at that time, if nothing happens before."""
         if self._at is None or self._rests:
             return self.seconds
         return self._sum + max(0.0, now - self._at)
 
     def when(self, seconds: float) -> float | None:
-        """When the turn will have worked for so long, if it goes on working; None while it rests."""
+        """Return when the turn will have worked for so long, if it continues working; None while it rests."""
         return None if self._at is None or self._rests else self._at + seconds - self._sum

@@ -1,4 +1,4 @@
-"""What agents made themselves: which of it somebody should look at, and that somebody has."""
+"""The artifacts of agents: which of them are due for review, and reviews of people."""
 
 from typing import Annotated
 
@@ -29,9 +29,9 @@ async def list_artifacts(
     cursor: CursorQuery = None,
     tenant: TenantQuery = None,
 ) -> Response:
-    """What agents told they made, the most urgent first.
+    """List the artifacts that agents reported, the most urgent first.
 
-    What nobody documented is due at once, everything else every seven days, or as often as its policy says.
+    One without documentation is due at once, every other every seven days, or as often as its policy says.
     """
     whose, named = caller.narrowed(tenant), session and caller.named(session)
 

@@ -50,7 +50,7 @@ _LOST = ("last_event_id", "position", "detail")
 )
 @checks_reach
 async def chat(caller: Commander, body: schemas.Chat) -> Response:
-    """Start a session, or go on with one: `delta`, `tool`, `retrying`, `interrupt`, `resumed`, `done`, `error`.
+    """Start a session, or continue one: `delta`, `tool`, `retrying`, `interrupt`, `resumed`, `done`, `error`.
 
     The header X-Session-Id names the session. After an `interrupt` no `done` comes: answer at /chat/resume.
     """
@@ -68,7 +68,7 @@ async def chat(caller: Commander, body: schemas.Chat) -> Response:
 
 @contextmanager
 def _reserved(caller: Caller) -> Generator[Slot]:
-    """A place for the stream, taken before anything is done: who can have no stream has changed nothing."""
+    """Take a place for the stream before anything is done: a caller without a place has changed nothing."""
     place = caller.streams.open(caller.principal)
     try:
         yield place
@@ -91,7 +91,7 @@ async def _first_message(caller: Caller, session_id: SessionId, wish: schemas.Ch
         if (session.messages[0].text, session.messages[0].by) != (wish.message, caller.principal.by):
             await begun.forget()
         return await _next_message(caller, session, wish)
-    except MidcourseError:  # nothing was begun: whoever begins it later did not do so with this key
+    except MidcourseError:  # nothing was begun: a later beginning has another key
         await begun.forget()
         raise
     return _frames(caller, ChatFrames(session_id), after=0)
@@ -134,7 +134,7 @@ async def _once_decided(
     send: Callable[[], Awaitable[Reply]],
     begin: Callable[[Reply], Awaitable[Frames]],
 ) -> Frames:
-    """What follows a command, once it is decided. If the session's owner is silent for now, the stream waits for it."""
+    """Yield what follows a command, once it is decided. If the session's owner is silent, the stream waits for it."""
     try:
         while reply.level == "accepted":
             reply = await send()
@@ -166,7 +166,7 @@ async def _once_decided(
 )
 @checks_reach
 async def resume_chat(caller: Commander, body: schemas.ChatResume) -> Response:
-    """Answer what the agent asked, and go on with the same kind of stream. The stream that waited gets `resumed`.
+    """Answer an ask, and continue with the same kind of stream. The stream that waited gets `resumed`.
 
     Without `ask_id` the only open ask is meant, if it was delivered on a stream of this caller.
     """
@@ -194,9 +194,9 @@ async def resume_chat(caller: Commander, body: schemas.ChatResume) -> Response:
 
 
 async def _after_answer(caller: Caller, session: Session, ask: str, reply: Reply) -> Frames:
-    """From the answer on. ``session`` is as it was before, unless the answer was given before that, and is sent again.
+    """Yield the stream after the answer. ``session`` is from before it, or from now if the answer is a retry.
 
-    A child's answer is at a position of the child; the session itself goes on from where it stands.
+    A child's answer is at a position of the child; the session itself continues from its own.
     """
     answered = reply.position if reply.session == session.id else session.position
     if reply.session != session.id and ask not in open_asks(session):
@@ -225,7 +225,7 @@ async def follow_chat(
     caller: Reader,
     after: Annotated[int, Query(ge=0, le=2**53, description="The id of the last frame seen; 0: all.")] = 0,
 ) -> Response:
-    """The frames of a chat again, from a position on: for a client that lost its stream (`Last-Event-ID`).
+    """Send the frames of a chat again, from a position on: for a client that lost its stream (`Last-Event-ID`).
 
     If the session has no such event, the first is `reset`, and all of them follow.
     """

@@ -30,11 +30,11 @@ EVERY = 0.5
 """Seconds between two looks at what is asked."""
 _ASKS = Pages("inbox", tuple[float, float, str, str], ask_order)
 SELDOM = 10
-"""Looks between two at what nobody waits for: alarms, artifacts, and how many sessions run."""
+"""The number of polls between two reads of the less urgent: alarms, artifacts, and how many sessions run."""
 
 
 class _Slow(NamedTuple):
-    """What nobody waits for."""
+    """The less urgent parts."""
 
     alarms: tuple[Batch, ...]
     artifacts: tuple[Artifact, ...]
@@ -93,7 +93,7 @@ async def _read(caller: Caller, desk: PeopleInbox, tenant: str | None, slow: _Sl
 
 
 async def inbox_frames(caller: Caller, desk: PeopleInbox, tenant: str | None) -> AsyncIterator[bytes]:
-    """The inbox as it is, then each time what has changed of it."""
+    """Yield the inbox as it is, then each time its changes."""
     known: Inbox | None = None
     slow = await _slow(caller, desk, tenant)
     looks = 0
@@ -121,7 +121,7 @@ def _changes(known: Inbox | None, now: Inbox) -> dict[str, Any]:
 async def own_ask(
     session_id: SessionPath, ask: AskPath, caller: Sender, body: Annotated[schemas.OwnAsk | None, BODY] = None
 ) -> Response:
-    """Take an open ask, or give it to somebody; the last word counts. An agent may not."""
+    """Take an open ask, or give it to a person; the last one counts. An agent may not."""
     given = None if body is None else body.owner
     owner = caller.principal.by if given is None else _person(caller, given, "owner")
     desk = _desk(caller)
@@ -130,9 +130,9 @@ async def own_ask(
 
 @router.post("/inbox/hand-over", responses=answers("HandOver", 200, body=True))
 async def hand_over(body: schemas.HandOverTo, request: Request, caller: Sender) -> Response:
-    """Let somebody stand in: until then what is asked of the caller is asked of them, and then of the caller again.
+    """Name a substitute: until then the caller's asks go to that person, and then to the caller again.
 
-    A name that nobody has a token of, and that has done nothing here, is taken with a `warning`.
+    An unknown name, without a token and without any action here, is accepted with a `warning`.
     """
     to, seconds = check_hand_over(_person(caller, body.to, "to"), body.seconds, caller.principal.by)
     tokens = await cast("Access", request.app.state.access).tokens.list(tenant=caller.tenant)
@@ -142,12 +142,12 @@ async def hand_over(body: schemas.HandOverTo, request: Request, caller: Sender) 
 
 
 def _person(caller: Caller, name: str, field: str) -> str:
-    """Somebody whom the caller may name: within a tenant, one of its own.
+    """Return a person whom the caller may name: within a tenant, one of its own.
 
     Raises:
         InvalidInput: that is no name, or another tenant's.
     """
     found = caller.person(check_name(name, field))
     if caller.tenant is not None and tenant_of(found) != caller.tenant:
-        raise InvalidInput(f"'{name}' is not of this tenant: what stands before '{MARK}' names it.", field=field)
+        raise InvalidInput(f"'{name}' is not of this tenant: the part before '{MARK}' names it.", field=field)
     return found

@@ -1,4 +1,4 @@
-"""What policies have stepped in with: of one session, over all, and as people are told of it."""
+"""The interventions of policies: of one session, over all, and in the batches of notifications."""
 
 from typing import Annotated
 
@@ -47,7 +47,7 @@ async def get_interventions(
 
 @router.get("/sessions/{session_id}/signals", responses=answers("Signals", 200, "session_not_found", "damaged"))
 async def get_signals(session_id: SessionPath, caller: Reader) -> Response:
-    """Each signal that has a value or a threshold: how it stands, since when, and how it came there.
+    """Get each signal that has a value or a threshold: its state, since when, and its course.
 
     Measured from the journal as the session's policy does; of a history at most 200 points, with every extreme.
     """
@@ -68,7 +68,7 @@ async def list_interventions(
     ] = None,
     agent: Annotated[str | None, Query(max_length=200, description="Those of one agent.")] = None,
     label: Annotated[
-        LabelFilter | None, Query(description="Those that were labelled so; `none`: those that nobody has.")
+        LabelFilter | None, Query(description="Those that were labelled so; `none`: those without a label.")
     ] = None,
     limit: LimitQuery = USUAL,
     cursor: CursorQuery = None,
@@ -109,7 +109,7 @@ async def list_alarms(
     cursor: CursorQuery = None,
     tenant: TenantQuery = None,
 ) -> Response:
-    """Interventions as people are told of them, newest batch first. What interrupts comes at once, alone."""
+    """List interventions in batches, as people are notified, newest first. An interruption comes at once, alone."""
 
     async def shown() -> Response:
         whom = person and caller.person(person)

@@ -39,13 +39,13 @@ async def _own(caller: Caller, switch: str) -> SwitchReport:
 
 
 def _visible(caller: Caller, report: SwitchReport) -> SwitchReport:
-    """Of a switch over everybody's sessions a tenant sees those of its own."""
+    """Return the report for the caller: of a switch over everybody's sessions a tenant sees those of its own."""
     seen = tuple(one for one in report.sessions if caller.sees(one.session))
     return SwitchReport(report.switch, seen, report.durable, report.hint)
 
 
 def _check_own(caller: Caller, report: SwitchReport) -> None:
-    """A tenant may not lift what the host has thrown."""
+    """Refuse a tenant that would lift the host's switch."""
     scope = report.switch.scope
     own = scope.value if scope.kind == "tenant" and scope.tenant is not None else scope.tenant
     if caller.tenant is not None and own != caller.tenant:
@@ -99,7 +99,7 @@ async def throw_kill_switch(body: schemas.ThrowSwitch, caller: SwitchOperator) -
 
 @router.get("/{switch}", responses=answers("SwitchReport", 200, "kill_switch_not_found", "damaged"))
 async def get_kill_switch(switch: SwitchPath, caller: Watcher) -> Response:
-    """A kill switch, and what is known now of every session that it holds."""
+    """Get a kill switch, and what is known now of every session that it holds."""
 
     async def shown() -> Response:
         return answer(switch_view(await _own(caller, switch)))

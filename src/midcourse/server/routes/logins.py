@@ -54,7 +54,7 @@ async def log_in(body: LogIn, request: Request) -> Response:
 
 @router.get("/login", responses=answers("BrowserSession", 200, "browser_session_not_found"))
 async def login_status(request: Request, _caller: Watcher) -> Response:
-    """The browser session that the request comes with."""
+    """Get the browser session that the request comes with."""
     return answer(await _access(request).browser_session(request))
 
 

@@ -1,4 +1,4 @@
-"""For whoever keeps the server running: whether it lives, whether to send it work, and its figures."""
+"""Endpoints for operators: liveness, readiness, and metrics."""
 
 from ipaddress import ip_address
 from typing import Annotated, Final, cast
@@ -25,7 +25,7 @@ _watcher = caller_with("watch")
 
 @router.get("/healthz", responses=open_answers("Health"))
 async def health() -> Response:
-    """Whether it answers at all: one that does not is to be started anew. Needs no token."""
+    """Check that it answers at all: one that does not must be restarted. Needs no token."""
     return answer({"status": "ok"}, headers=_FRESH)
 
 
@@ -46,11 +46,7 @@ async def readiness(request: Request) -> Response:
 
 
 async def scraper(request: Request) -> Caller | None:
-    """Who may read the figures: a token of the host's, or, if the server was started so, anybody on this machine.
-
-    Raises:
-        AccessDenied: neither.
-    """
+    """Authorize a reader of the metrics: a host's token, or, if the server was started so, anyone on this machine."""
     access_of(request.app)
     if request.app.state.metrics_open and _is_here(request):
         return None
@@ -76,7 +72,7 @@ def _is_here(request: Request) -> bool:
 
 @router.get("/metrics", responses=text_answers())
 async def metrics(request: Request, _caller: Annotated[Caller | None, Depends(scraper)]) -> Response:
-    """Its figures for Prometheus, in the text format or, if `Accept` asks for it, as OpenMetrics."""
+    """Get the metrics for Prometheus, in the text format or, if `Accept` asks for it, as OpenMetrics."""
     state = request.app.state
     content, kind = await cast("StoreMetrics", state.metering).text(
         cast("LocalTransport", state.local),

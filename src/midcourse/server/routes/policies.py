@@ -1,4 +1,4 @@
-"""When to interrupt: the policies that come with Midcourse, and those that were saved, with their history."""
+"""Policies: those that come with Midcourse, and those that were saved, with their history."""
 
 from typing import Annotated
 
@@ -32,7 +32,7 @@ _HISTORY = Pages[versions.Summary]("history", int, lambda one: -one.version)
 
 
 async def _meant(caller: Caller, name: str, version: int | None) -> str:
-    """The policy of the address: the caller's tenant's own, if it has one of that name, else the host's."""
+    """Return the policy of the address: the caller's tenant's own, if it has one of that name, else the host's."""
     whole = await caller.read(versions.resolved(_store(caller), name, tenant=caller.tenant))
     return whole if version is None else f"{whole}@{version}"
 
@@ -70,7 +70,7 @@ async def _checked(caller: Caller, text: str, against: str | None) -> object:
 
 @router.get("/policies/{name}", responses=answers("Policy", 200, "policy_not_found", "damaged", headers=("ETag",)))
 async def get_policy(name: PolicyPath, caller: Watcher, version: Version = None) -> Response:
-    """A policy, whole: as JSON and as the file it could be. Who saved it, when and why."""
+    """Get a policy, whole: as JSON and as YAML. Who saved it, when and why."""
     return await _shown(caller, await caller.read(versions.find(_store(caller), await _meant(caller, name, version))))
 
 
@@ -93,7 +93,7 @@ async def policy_history(
 
 @router.get("/policies/{name}/diff", responses=answers("PolicyDifference", 200, "policy_not_found", "damaged"))
 async def diff_policies(name: PolicyPath, to: Reference, caller: Watcher, version: Version = None) -> Response:
-    """How another policy differs from this one, parameter by parameter, and whether it steps in earlier."""
+    """Compare another policy with this one, parameter by parameter, and show whether it steps in earlier."""
     first = await caller.read(versions.load(_store(caller), await _meant(caller, name, version)))
     second = await caller.read(versions.load(_store(caller), to, tenant=caller.tenant))
     return answer(difference_view(first, second))
@@ -141,7 +141,7 @@ async def save_policy(name: PolicyPath, body: schemas.NewPolicy, caller: PolicyK
 
 
 def _own(caller: Caller, name: str) -> str:
-    """The name as the caller's tenant's.
+    """Return the name as the caller's tenant's.
 
     Raises:
         InvalidInput: ``policy_not_found``: it is another tenant's.

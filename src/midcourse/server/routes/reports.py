@@ -1,4 +1,4 @@
-"""What interruptions came to: reports against targets, the checklist, and what reviews propose."""
+"""Reports on interruptions against targets, the checklist, and the proposals of reviews."""
 
 from typing import Annotated, Final, Literal
 
@@ -71,7 +71,7 @@ async def get_report(
         Literal["json", "html"], Query(description="A document, or a page for people that needs nothing else.")
     ] = "json",
 ) -> Response:
-    """What became of the sessions of a time: rates per class against their targets, times, false positives, costs.
+    """Get the report of a time: rates per class against their targets, times, false positives, costs.
 
     Every target that was missed is in `alerts`.
     """
@@ -89,7 +89,7 @@ async def get_report(
 
 @router.get("/checklist", responses=answers("Checklist", 200, "policy_not_found", "damaged"))
 async def get_checklist(caller: Watcher, since: Since = None, policy: PolicyName = None) -> Response:
-    """What must hold before a policy goes live: each item holds, does not, or is unknown yet, with the number."""
+    """Get the checklist before a policy goes live: each item holds, does not, or is unknown yet, with the number."""
     name = await _policy(caller, policy)
 
     async def shown() -> Response:

@@ -30,7 +30,7 @@ _TOKENS = Pages[KeptToken]("tokens", str, lambda one: one.key)
 @router.get("/me", responses=answers("Principal", 200))
 @checks_reach
 async def me(caller: Reader) -> Response:
-    """Who the caller is, and its role."""
+    """Get the caller's name and role."""
     return answer(principal_view(caller.principal))
 
 
@@ -86,11 +86,11 @@ async def audit(
 async def export_audit(
     caller: Operator, session: AuditSession = None, since: AuditSince = None, tenant: TenantQuery = None
 ) -> Response:
-    """The audit log as JSON lines that prove themselves: `midcourse audit verify FILE` checks them anywhere.
+    """Export the audit log as JSON lines that can be verified: `midcourse audit verify FILE` checks them anywhere.
 
     There is a line for every entry. Of one that the caller may not see, or did not ask for, it holds the digest alone,
-    which is enough to see that nothing was changed or left out. The last line says where the log ended; a file without
-    one is not whole.
+    which is enough to show that nothing was changed or left out. The last line tells where the log ended; a file
+    without one is not whole.
     """
     named = None if session is None else caller.named(session)
     whose, by = caller.narrowed(tenant), caller.principal.by

@@ -1,4 +1,4 @@
-"""Sessions: create, list, look at, inspect, fork; their events, receipts and results."""
+"""Sessions: create, list, show, inspect, fork; their events, receipts and results."""
 
 import contextlib
 from typing import Annotated
@@ -153,7 +153,7 @@ async def _exists(caller: Caller, session_id: str) -> bool:
     "/sessions/{session_id}", responses=answers("Session", 200, "session_not_found", "damaged", headers=("ETag",))
 )
 async def get_session(session_id: SessionPath, caller: Reader) -> Response:
-    """A session as its journal tells it, and what the caller may do with it now."""
+    """Get a session by its journal, and what the caller may do with it now."""
     return _shown(await caller.session(session_id), caller)
 
 
@@ -169,7 +169,7 @@ async def inspect_session(
     caller: Reader,
     at: Annotated[int | None, Query(ge=1, le=2**53, description="A journal position; left out: now.")] = None,
 ) -> Response:
-    """The session as it was at a position: messages, plan, steps, open calls and asks, state and history."""
+    """Get the session as it was at a position: messages, plan, steps, open calls and asks, state and history."""
 
     async def shown() -> Response:
         return answer(
@@ -198,7 +198,7 @@ async def inspect_session(
     ),
 )
 async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated[Fork | None, BODY] = None) -> Response:
-    """A new session that goes on from a point of this one. What had finished by then is not done again."""
+    """Make a new session that continues from a point of this one. What had finished by then is not done again."""
     wish = body or Fork()
     new = in_tenant(tenant_of(session_id), wish.session_id or caller.derived_session_id())
     caller.check_reach(new)
@@ -238,13 +238,13 @@ async def get_events(
     after: EventPosition = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="For a page; a stream sends all.")] = 100,
     deltas: Annotated[bool, Query(description="For a stream: previews of streamed text too.")] = False,
-    follow: Annotated[bool, Query(description="For a stream: go on after the end of a turn.")] = True,
+    follow: Annotated[bool, Query(description="For a stream: continue after the end of a turn.")] = True,
 ) -> Response:
-    """Every event once, in order: a page of JSON, or (`Accept: text/event-stream`) a stream as they become durable.
+    """Get every event once, in order: a page of JSON, or (`Accept: text/event-stream`) a stream as they become durable.
 
-    A stream that was lost goes on where it was with `Last-Event-ID`, also after the server was restarted. If the
-    journal has no such event, the first is `event: reset`, and everything follows from the start. `event: caught_up`
-    comes once, after what was there when it was opened; `event: end` is the last and says why.
+    A lost stream continues with `Last-Event-ID`, also after the server was restarted. If the journal has no such event,
+    the first is `event: reset`, and everything follows from the start. `event: caught_up` comes once, after what was
+    there when it was opened; `event: end` is the last and has the reason.
     """
     identity = SessionId(session_id)
     end = (await caller.local.worker.must_exist(identity)).head.position
@@ -262,7 +262,7 @@ async def get_events(
 
 @router.get("/sessions/{session_id}/receipt", responses=answers("Receipt", 200, "session_not_found", "damaged"))
 async def get_receipt(session_id: SessionPath, caller: Reader) -> Response:
-    """What became of each effect: undone, kept, cannot be undone, …, unknown. Provisional until `final`."""
+    """Get the outcome of each effect: undone, kept, cannot be undone, …, unknown. Provisional until `final`."""
     handle = await _handle(caller, session_id)
 
     async def shown() -> Response:
@@ -281,7 +281,7 @@ async def preview_cancel(
     force: Annotated[bool, Query(description="What a cancel with `force` would; refused as that would be.")] = False,
     restart: Annotated[bool, Query(description="What one with `force` and `restart` would.")] = False,
 ) -> Response:
-    """What a cancel would make of each effect, for each choice of `undo`. Nothing is changed."""
+    """Preview what a cancel would make of each effect, for each choice of `undo`. Nothing is changed."""
     handle = await _handle(caller, session_id)
 
     async def shown() -> Response:
@@ -299,7 +299,7 @@ async def get_result(
         float, Query(ge=0, le=LONGEST_WAIT, allow_inf_nan=False, description="Seconds to wait for the end.")
     ] = 0.0,
 ) -> Response:
-    """What the agent returned, or why it did not; waits up to `wait` seconds for that."""
+    """Get the agent's result, or why there is none; waits up to `wait` seconds for that."""
     handle = await _handle(caller, session_id)
     with contextlib.suppress(TimeoutError, MidcourseError):  # how it stands is told below
         await handle.result(timeout=wait)

@@ -27,11 +27,11 @@ from midcourse.server.to_json import answer
 
 router = APIRouter(tags=["policies"])
 TOLD_EVERY: Final = 0.25
-"""Seconds between two looks at how far a trial has come, and whether anybody waits for it."""
+"""Seconds between two checks of a trial's progress, and of its caller's presence."""
 AT_ONCE: Final = 2
 """Trials that a server computes at a time; others wait for their turn."""
 Working = Callable[[Going], Coroutine[Any, Any, Any]]
-"""What is done in the loop for reading, and tells how far it has come."""
+"""The work in the loop for reading, which reports its progress."""
 
 
 def _answers(name: str, *codes: str) -> Responses:
@@ -46,7 +46,7 @@ async def backtest_policy(request: Request, body: schemas.PolicyTrial, caller: R
 
     A text or a saved policy is tried on the newest runs in which a call has ended. With `Accept: text/event-stream` the
     answer is a stream: `event: progress` while it reads and computes, then one `event: result` with the same document,
-    or `event: problem`. Whoever hangs up ends it.
+    or `event: problem`. To hang up ends it.
     """
     store, clock = caller.store, caller.clock
 

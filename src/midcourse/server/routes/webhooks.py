@@ -1,4 +1,4 @@
-"""Webhooks: who wants to be told of what, and what came of telling them."""
+"""Webhooks: their subscriptions, and their deliveries."""
 
 from typing import Annotated
 

@@ -19,7 +19,7 @@ from midcourse.stores.sqlite.statements import SCHEMA, WRITE
 from midcourse.stores.sqlite.write_lock import WriteLock, patiently
 
 APPLICATION_ID: Final = int.from_bytes(b"MDCS", "big")
-"""In the file's header: this is a Midcourse store, whoever looks at it."""
+"""The mark of a Midcourse store in the file's header."""
 SCHEMA_VERSION: Final = 3
 OLDEST_SQLITE: Final = (3, 31, 0)
 
@@ -41,7 +41,7 @@ class Opened(NamedTuple):
 
 
 def workers_folder(path: Path) -> Path:
-    """Where the lock files of the store's workers lie."""
+    """Return the folder of the lock files of the store's workers."""
     return path.with_name(path.name + "-workers")
 
 
@@ -61,7 +61,7 @@ def open_store(
     with contextlib.ExitStack() as undo:
         try:
             writer = _connect(path, undo)
-            # As a whole: whoever makes the store at the same time is in the way of every single step.
+            # As a whole: another process making the store at the same time would be in the way of every single step.
             patiently(lambda: _prepare(writer, path), path)
             durability = set_durability(writer, path, durability)
             writer.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten, not only forgotten
@@ -80,7 +80,7 @@ def open_store(
 
 
 def usable_version() -> str:
-    """The SQLite that this Python brings.
+    """Return the version of SQLite in this Python.
 
     Raises:
         StoreUnavailable: it is too old.
@@ -125,7 +125,7 @@ def _check_place(path: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """A new file is durable once its folder is."""
+    """Make a new file durable: it is once its folder is."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -149,9 +149,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _mend_indexes(connection: sqlite3.Connection, path: Path) -> None:
-    """Build an index again that does not match its table: it hides sessions and commands, which then stand still.
+    """Rebuild an index that does not match its table: it would hide sessions and commands.
 
-    The tables are the truth, and each row has its own checksum. ``midcourse doctor`` looks at larger files.
+    The tables are the truth, and each row has its own checksum. ``midcourse doctor`` checks larger files.
     """
     if path.stat().st_size > _CHECKED_AT_OPEN or sqlite3.sqlite_version_info < _CHECKS_ONE_TABLE:
         return
@@ -163,8 +163,8 @@ def _mend_indexes(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
-    """Before anything is written: an empty file, or a store of ours."""
-    # In this order: whoever makes a store at the same time writes both at once, so what is read later is not older.
+    """Check, before anything is written, that the file is empty, or a store of ours."""
+    # In this order: another maker of the store writes both at once, so what is read later is not older.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != APPLICATION_ID and tables:
@@ -237,7 +237,7 @@ def _brought_up(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def _note_blobs(connection: sqlite3.Connection) -> None:
-    """Who names which blob, as far as journals and snapshots tell. Once, for a store of the past."""
+    """Note which session names which blob, by journals and snapshots. Once, for an older store."""
     for query in (
         "SELECT place, CAST(record AS BLOB) FROM journal WHERE instr(record, '\"blob\":')",
         "SELECT place, CAST(content AS BLOB) FROM snapshots WHERE instr(content, '\"blob\":')",
@@ -248,9 +248,9 @@ def _note_blobs(connection: sqlite3.Connection) -> None:
 
 
 def _chain_audit(connection: sqlite3.Connection) -> None:
-    """The digests of the audit log over those of its entries, so that details can be erased.
+    """Compute the audit log's digests over those of its entries, so that details can be erased.
 
-    Up to the first that does not fit: what was changed before stays to be noticed.
+    It ends at the first that does not match: an earlier change stays visible.
     """
     digest = GENESIS
     contents: list[bytes] = []
@@ -273,7 +273,7 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def _version(connection: sqlite3.Connection) -> int | None:
-    """The version of the schema; None for an empty file, 0 for one that cannot be."""
+    """Return the version of the schema; None for an empty file, 0 for an impossible one."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if "meta" not in tables:
         return 0 if tables else None

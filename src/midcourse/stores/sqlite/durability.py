@@ -1,4 +1,4 @@
-"""What an acknowledged write survives: asked of the file system and of SQLite, never assumed."""
+"""Check what an acknowledged write survives: asked of the file system and of SQLite, never assumed."""
 
 import logging
 import sqlite3
@@ -59,7 +59,7 @@ def set_durability(connection: sqlite3.Connection, path: Path, durability: Wante
 
 
 def forgetful_filesystem(path: Path) -> str | None:
-    """The kind of file system ``path`` lies on, if that one lives in memory; None too where that cannot be told."""
+    """Return the kind of file system of ``path``, if that one is in memory; None also if it is unknown."""
     where = str(path)
     best, kind = "", ""
     for line in mounts().splitlines():

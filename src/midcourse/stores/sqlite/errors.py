@@ -1,4 +1,4 @@
-"""What SQLite says went wrong, as an error of Midcourse that says what to do."""
+"""Turn SQLite's errors into errors of Midcourse that say what to do."""
 
 import errno
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 from midcourse.errors import Damaged, MidcourseError, StoreError, StoreFull, StoreUnavailable
 
 Failure = sqlite3.Error | UnicodeDecodeError
-"""What Python's sqlite3 raises. The latter when the text of a damaged file, or of an error about it, is no text."""
+"""The exceptions of Python's sqlite3. The latter when the text of a damaged file, or of an error, is no text."""
 FAILURES = (sqlite3.Error, UnicodeDecodeError)
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
@@ -21,12 +21,12 @@ def code_of(error: Failure) -> int:
 
 
 def is_busy(error: Failure) -> bool:
-    """Whether another connection was in the way, so that it is worth trying again."""
+    """Return True if another connection was in the way, so that a retry may help."""
     return code_of(error) in _BUSY
 
 
 def explained(error: Failure, path: Path) -> MidcourseError:
-    """``error`` as people and programs can use it, with the original as its cause."""
+    """Return ``error`` in a form for people and programs, with the original as its cause."""
     explanation = _explained(error, path)
     explanation.__cause__ = error
     return explanation
@@ -65,7 +65,7 @@ def _explained(error: Failure, path: Path) -> MidcourseError:
 
 
 def file_failed(error: OSError, path: str) -> StoreError:
-    """What the system says of a file beside the store."""
+    """Return the error for a file beside the store."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreFull(f"No space is left for {path}. Free some space there and try again.", path=path)
     return StoreUnavailable(

@@ -56,12 +56,10 @@ class SqliteStore(DatabaseStore):
 
     @property
     def durability(self) -> Durability:
-        """What an acknowledged write survives, as verified when the store was opened."""
         return self._durability
 
     @property
     def name(self) -> str:
-        """The store's URL."""
         return self._name
 
     def abandon(self, *, remove: bool = False) -> None:

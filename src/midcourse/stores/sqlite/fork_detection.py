@@ -14,5 +14,5 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def generation() -> int:
-    """A number that differs between a process and the children it forks."""
+    """Return a number that differs between a process and the children it forks."""
     return _count

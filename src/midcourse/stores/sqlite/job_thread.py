@@ -23,7 +23,7 @@ class Job(NamedTuple, Generic[C]):
 
 
 class JobAnswer(NamedTuple):
-    """What became of a job."""
+    """The outcome of a job."""
 
     future: "asyncio.Future[Any]"
     value: Any
@@ -33,7 +33,7 @@ class JobAnswer(NamedTuple):
 def _settle(answers: Iterable[JobAnswer]) -> None:
     for future, value, error in answers:
         if future.done():
-            continue  # whoever waited was cancelled; the work was done all the same
+            continue  # the waiting task was cancelled; the work was done all the same
         if error is None:
             future.set_result(value)
         else:
@@ -49,7 +49,7 @@ def deliver(answers: Iterable[JobAnswer]) -> None:
         try:
             loop.call_soon_threadsafe(_settle, group)
         except RuntimeError:
-            continue  # that loop is closed: nobody waits there any more, and the others must not notice
+            continue  # that loop is closed: no task waits there any more, and the others must not notice
 
 
 class JobThread(Generic[C]):
@@ -87,7 +87,7 @@ class JobThread(Generic[C]):
         return self.refuse(store_errors.closed(self._store))
 
     def refuse(self, error: Exception) -> "asyncio.Future[Any]":
-        """The answer to work that is not enqueued."""
+        """Return the answer to work that is not enqueued."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         future.set_exception(error if generation() == self._generation else self._forked())
         return future
@@ -119,7 +119,7 @@ class JobThread(Generic[C]):
                 self._serve(jobs)
             if last:
                 break
-        with contextlib.suppress(Exception):  # whoever waits for the end must hear of it, whatever closing says
+        with contextlib.suppress(Exception):  # a task that waits for the end must get it, even if closing fails
             self._end()
         with self._lock:
             self._done = True

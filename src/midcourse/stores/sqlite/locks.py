@@ -24,8 +24,8 @@ _guard = threading.Lock()
 
 
 def _in_child() -> None:
-    """A forked child holds none of its parent's locks; the guard may have been held by a thread that is gone."""
-    global _guard  # noqa: PLW0603 - a lock of the parent's threads is of no use here
+    """Reset the locks in a forked child, which holds none; a thread that is gone may have held the guard."""
+    global _guard  # noqa: PLW0603 - a lock of the parent's threads is useless here
     _guard = threading.Lock()
     _held.clear()
 
@@ -84,7 +84,7 @@ class WorkerLock:
 
 
 def is_alive(folder: Path, worker: WorkerId) -> bool:
-    """Whether the worker's process lives. The file of a dead one is removed."""
+    """Return True if the worker's process lives. The file of a dead one is removed."""
     return _look(_file_of(folder, worker))
 
 
@@ -119,7 +119,7 @@ def _look(path: str) -> bool:
         except OSError:
             return True  # not readable for us: unknown is not dead
         try:
-            # Shared: two processes that look at the same time must not take each other for the worker.
+            # Shared: two processes that check at the same time must not take each other for the worker.
             fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             return True

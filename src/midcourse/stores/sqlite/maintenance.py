@@ -1,6 +1,6 @@
-"""What keeps a store's file in order: compacted, copied while it is used, looked at as a whole.
+"""Maintain a store's file: compact it, copy it while it is used, check it as a whole.
 
-Each of these works on a connection of its own, beside whoever else has the store open.
+Each of these works on a connection of its own, beside other programs that have the store open.
 """
 
 import contextlib
@@ -29,14 +29,14 @@ _PATIENCE: Final = 30.0
 
 
 class Compacted(NamedTuple):
-    """How large the file was and is, in bytes."""
+    """The size of the file before and after, in bytes."""
 
     before: int
     after: int
 
 
 class File(NamedTuple):
-    """What the file of a store is like, as far as can be told without following it."""
+    """The state of a store's file, as far as it can be told without following it."""
 
     schema: int
     bytes: int
@@ -51,10 +51,10 @@ class File(NamedTuple):
 def compact(path: Path, *, patience: float = _PATIENCE) -> Compacted:
     """Write the file anew, and empty its log: what was erased is in neither any more.
 
-    Whoever has the store open goes on; what they write waits until it is done.
+    Programs that have the store open continue; their writes wait until it is done.
 
     Raises:
-        StoreUnavailable: somebody reads or writes all the time; the text may still lie in the log.
+        StoreUnavailable: another program reads or writes all the time; the text may still be in the log.
     """
     path = _existing(path)
     before = path.stat().st_size + _log(path)
@@ -65,9 +65,9 @@ def compact(path: Path, *, patience: float = _PATIENCE) -> Compacted:
             patiently(lambda: _truncate(connection), path, patience)
         except StoreUnavailable as error:
             raise StoreUnavailable(
-                f"{path} was written anew, and its log could not be emptied for {patience:g} s: somebody reads it all "
-                f"the time{_readers(connection)}. What was erased may still lie in the log. End that program, or try "
-                "again.",
+                f"{path} was written anew, and its log could not be emptied for {patience:g} s: another program "
+                f"reads it all the time{_readers(connection)}. What was erased may still be in the log. End that "
+                "program, or try again.",
                 code="store_busy",
                 path=str(path),
             ) from error
@@ -80,7 +80,7 @@ def _readers(connection: sqlite3.Connection) -> str:
 
 
 class _Busy(sqlite3.OperationalError):
-    """Somebody still reads what is in the log."""
+    """Another program still reads the log."""
 
     sqlite_errorcode = sqlite3.SQLITE_BUSY
 
@@ -115,7 +115,7 @@ def back_up(path: Path, to: Path, at: float, progress: Progress = lambda _done, 
 
 
 def backup_time(path: Path) -> float:
-    """When the backup at ``path`` was made; for the copy of a store made otherwise, when that file was last written.
+    """Return when the backup at ``path`` was made; for another copy of a store, when the file was last written.
 
     Raises:
         StoreUnavailable: it is no store.
@@ -142,17 +142,18 @@ def unpack(backup: Path, to: Path, progress: Progress = lambda _done, _all: None
     with _opened(to) as connection:
         connection.execute("DELETE FROM workers")
         for key, session_id, epoch in connection.execute("SELECT key, id, epoch FROM sessions").fetchall():
-            # Whoever owned it elsewhere holds an epoch of the past here.
+            # An owner elsewhere holds an epoch of the past here.
             connection.execute(WRITE["update_owner"], (epoch + 1, None, owner_seal(session_id, epoch + 1, None), key))
         connection.execute("DELETE FROM meta WHERE name = ?", (BACKUP_AT,))
         connection.commit()
 
 
 def staging_path(to: Path) -> Path:
-    """Where a store is made that will be at ``to``, cleared of what an interrupted restore left there.
+    """Return the place where a store for ``to`` is made, cleared of what an interrupted restore left there.
 
     Raises:
-        InvalidInput: there is a store already. StoreUnavailable: there is no folder for it.
+        InvalidInput: there is a store already.
+        StoreUnavailable: there is no folder for it.
     """
     to = to.absolute()
     if to.exists() or to.with_name(f"{to.name}-wal").exists():
@@ -171,7 +172,7 @@ def staging_path(to: Path) -> Path:
 
 
 def settle(path: Path, to: Path) -> None:
-    """Give a restored store, which nobody has open, its name. Never that of another file.
+    """Give a restored store, which no program has open, its name. Never that of another file.
 
     Raises:
         InvalidInput: there is such a file by now.
@@ -190,10 +191,11 @@ def remove_staged(path: Path) -> None:
 
 
 def examine(path: Path, *, deep: bool) -> File:
-    """Look at a store's file. ``deep``: read all of it, which takes a while for a large one.
+    """Check a store's file. ``deep``: read all of it, which takes a while for a large one.
 
     Raises:
-        StoreUnavailable: there is none, or it is no store. Damaged: it cannot be read.
+        StoreUnavailable: there is none, or it is no store.
+        Damaged: it cannot be read.
     """
     path = _existing(path)
     with _opened(path, read_only=True) as connection:
@@ -235,7 +237,7 @@ def _log(path: Path) -> int:
 
 @contextlib.contextmanager
 def _opened(path: Path, *, read_only: bool = False, wait: float = 5) -> Generator[sqlite3.Connection]:
-    """A connection, and what goes wrong with it said in our words."""
+    """Open a connection, and turn its errors into ours."""
     try:
         with contextlib.closing(sqlite3.connect(path, timeout=wait, isolation_level=None)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -250,7 +252,7 @@ def _opened(path: Path, *, read_only: bool = False, wait: float = 5) -> Generato
 
 @contextlib.contextmanager
 def _new(part: Path) -> Generator[None]:
-    """A file that is being made, and is gone if that fails."""
+    """Remove the file being made if the block fails."""
     try:
         os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
     except OSError as error:

@@ -109,7 +109,6 @@ class MemoryStore(DatabaseStore):
 
     @property
     def name(self) -> str:
-        """How people call this store."""
         return NAME
 
     def peer(self) -> "MemoryStore":

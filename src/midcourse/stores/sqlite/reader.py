@@ -26,11 +26,9 @@ class ReadThread:
         )
 
     def start(self) -> None:
-        """Begin to read."""
         self._job_thread.start()
 
     def submit(self, read: Read[T]) -> "asyncio.Future[T]":
-        """Enqueue ``read``."""
         return self._job_thread.submit(read)
 
     async def close(self) -> None:
@@ -43,6 +41,6 @@ class ReadThread:
                 answer = JobAnswer(future, patiently(lambda read=read: read(self._connection), self._path), None)
             except FAILURES as error:
                 answer = JobAnswer(future, None, explained(error, self._path))
-            except Exception as error:  # noqa: BLE001 - it belongs to whoever asked; the thread lives on
+            except Exception as error:  # noqa: BLE001 - it belongs to the caller; the thread lives on
                 answer = JobAnswer(future, None, error)
             deliver((answer,))

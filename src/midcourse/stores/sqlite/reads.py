@@ -30,7 +30,7 @@ from midcourse.stores.sqlite.statements import READ
 
 IsAlive = Callable[[WorkerId], bool]
 Heartbeat = Callable[[WorkerId], float | None]
-"""When a worker that lives sent its last heartbeat; None: that is not known."""
+"""The time of a live worker's last heartbeat; None: unknown."""
 """Tells whether the process of a worker lives."""
 
 _KEY = READ["session_key"]
@@ -38,7 +38,6 @@ _BEYOND = b""  # to SQLite every blob is greater than every text: no key lies be
 
 
 def key_of(connection: sqlite3.Connection, session_id: SessionId) -> int | None:
-    """The compact key of a session."""
     row = connection.execute(_KEY, (session_id,)).fetchone()
     return None if row is None else row[0]
 
@@ -46,7 +45,6 @@ def key_of(connection: sqlite3.Connection, session_id: SessionId) -> int | None:
 def head(
     connection: sqlite3.Connection, session_id: SessionId, is_alive: IsAlive, heartbeat: Heartbeat, store: str
 ) -> Owned:
-    """A session's head and owner."""
     row = connection.execute(READ["session"], (session_id,)).fetchone()
     if row is None:
         raise store_errors.not_found(session_id, store)
@@ -63,7 +61,7 @@ def head(
 
 
 def heads(connection: sqlite3.Connection, query: HeadQuery) -> list[Head]:
-    """The heads that a query finds, without the damaged ones."""
+    """Return the heads that a query finds, without the damaged ones."""
     found: list[Head] = []
     values = {
         "before": query.before,
@@ -87,7 +85,7 @@ def heads(connection: sqlite3.Connection, query: HeadQuery) -> list[Head]:
 
 
 def below(connection: sqlite3.Connection, session_id: SessionId, statuses: Sequence[str]) -> list[Head]:
-    """The children of a session, and theirs, without the damaged ones."""
+    """Return the children of a session, and theirs, without the damaged ones."""
     values = {"session": session_id, "statuses": msgspec.json.encode(list(statuses)).decode()}
     found: list[Head] = []
     for name, *columns, content, seal in connection.execute(READ["sessions_below"], values).fetchall():
@@ -105,7 +103,7 @@ def records(connection: sqlite3.Connection, session_id: SessionId, after: Positi
 
 
 def snapshots(connection: sqlite3.Connection, session_id: SessionId) -> list[bytes]:
-    """The kept snapshots that match their seals, newest first."""
+    """Return the kept snapshots that match their seals, newest first."""
     key = key_of(connection, session_id)
     if key is None:
         return []
@@ -117,13 +115,12 @@ def snapshots(connection: sqlite3.Connection, session_id: SessionId) -> list[byt
 
 
 def blobs(connection: sqlite3.Connection, digests: Sequence[str]) -> list[bytes | None]:
-    """The blobs of those digests, in that order."""
     rows = (connection.execute(READ["blob"], (digest,)).fetchone() for digest in digests)
     return [None if row is None else row[0] for row in rows]
 
 
 def undecided(connection: sqlite3.Connection, session_id: SessionId) -> list[InboxRow]:
-    """The undecided commands, in order; a damaged one without content."""
+    """Return the undecided commands, in order; a damaged one without content."""
     key = key_of(connection, session_id)
     if key is None:
         return []
@@ -152,7 +149,6 @@ def check_inbox(connection: sqlite3.Connection, session_id: SessionId, key: int)
 
 
 def command(connection: sqlite3.Connection, session_id: SessionId, command_id: CommandId) -> InboxRow | None:
-    """The inbox row of that id."""
     key = key_of(connection, session_id)
     row = None if key is None else connection.execute(READ["command"], (key, command_id)).fetchone()
     return None if row is None else read_command(session_id, row)
@@ -161,24 +157,20 @@ def command(connection: sqlite3.Connection, session_id: SessionId, command_id: C
 def shelved(
     connection: sqlite3.Connection, shelf: str, first: str, last: str, *, newest: bool, limit: int | None
 ) -> list[tuple[str, bytes]]:
-    """What lies on a shelf between two keys."""
     query = READ["shelved_newest"] if newest else READ["shelved"]
     values = (shelf, first, last or _BEYOND, -1 if limit is None else limit)
     return [read_item(shelf, row) for row in connection.execute(query, values).fetchall()]
 
 
 def shelf_keys(connection: sqlite3.Connection, shelf: str, first: str, last: str) -> list[str]:
-    """The keys on a shelf between two keys."""
     return [key for (key,) in connection.execute(READ["shelf_keys"], (shelf, first, last or _BEYOND)).fetchall()]
 
 
 def shelves(connection: sqlite3.Connection, prefix: str) -> list[str]:
-    """The shelves whose names begin with ``prefix``."""
     return [name for (name,) in connection.execute(READ["shelves"], {"prefix": prefix}).fetchall()]
 
 
 def audit_end(connection: sqlite3.Connection) -> int:
-    """The number of the last row of the audit log."""
     (ends,) = connection.execute(READ["audit_highest"]).fetchone()
     (last,) = connection.execute(READ["audit_last"]).fetchone()
     return max(ends or 0, last or 0)
@@ -220,7 +212,7 @@ def unattended(
             try:
                 known = read_ownership(row)
             except Damaged:
-                continue  # whoever asks for it by its id is told
+                continue  # a read by its id raises the error
             found[known.head.id] = Owned(
                 head=known.head,
                 epoch=known.epoch,
@@ -262,5 +254,5 @@ def pending(connection: sqlite3.Connection, worker: WorkerId) -> list[SessionId]
 
 
 def data_version(connection: sqlite3.Connection) -> int:
-    """A number that changes when any other connection, of this process or another, has written."""
+    """Return a number that changes when any other connection, of this process or another, has written."""
     return connection.execute(READ["data_version"]).fetchone()[0]

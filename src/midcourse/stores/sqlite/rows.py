@@ -14,14 +14,14 @@ from midcourse.ports.store import Change, Head, InboxRow
 from midcourse.stores import store_errors
 
 PLACES: Final = 2**32
-"""How many positions a session has: a row's place is its session's key times this, plus its position."""
+"""The number of positions of a session: a row's place is its session's key times this, plus its position."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Head)
 
 
 class Encoded(NamedTuple):
-    """What of a change is made in the caller's thread, so that the writer only writes. ``owner``: the owner's seal."""
+    """The encoded parts of a change, made in the caller's thread; the writer only writes. ``owner``: its seal."""
 
     head: bytes
     head_seal: bytes
@@ -30,7 +30,7 @@ class Encoded(NamedTuple):
 
 
 class Ownership(NamedTuple):
-    """Who owns a session, as its row says; the seal has been checked."""
+    """The owner of a session by its row; the seal has been checked."""
 
     head: Head
     epoch: Epoch
@@ -51,22 +51,22 @@ def encode(change: Change, owner: bytes) -> Encoded:
 
 @lru_cache(maxsize=10_000)
 def owner_seal(session_id: SessionId, epoch: int, owner: str | None) -> bytes:
-    """The seal over who owns a session."""
+    """Return the seal over the owner of a session."""
     return checksum(session_id.encode(), b"%d" % epoch, b"" if owner is None else b"+" + owner.encode())
 
 
 def command_seal(session_id: SessionId, seq: int, command_id: CommandId, put_at: float, content: bytes) -> bytes:
-    """The seal over a command as it was put."""
+    """Return the seal over a command as it was put."""
     return checksum(session_id.encode(), b"%d" % seq, command_id.encode(), float(put_at).hex().encode(), content)
 
 
 def outcome_seal(seal: bytes, outcome: bytes) -> bytes:
-    """The seal over what became of a command."""
+    """Return the seal over the outcome of a command."""
     return checksum(seal, outcome)
 
 
 def snapshot_seal(session_id: SessionId, position: int, content: bytes) -> bytes:
-    """The seal over a snapshot and the place it belongs to."""
+    """Return the seal over a snapshot and its place."""
     return checksum(session_id.encode(), b"%d" % position, content)
 
 
@@ -76,7 +76,7 @@ def item_seal(shelf: str, key: str, value: bytes) -> bytes:
 
 
 def read_item(shelf: str, row: Sequence[Any]) -> tuple[str, bytes]:
-    """A key and its value, from a row of the statements ``shelved`` and ``shelved_newest``.
+    """Return a key and its value, from a row of the statements ``shelved`` and ``shelved_newest``.
 
     Raises:
         Damaged: they do not match their seal.
@@ -92,7 +92,7 @@ def read_item(shelf: str, row: Sequence[Any]) -> tuple[str, bytes]:
 
 
 def read_head(session_id: Any, columns: Sequence[Any], content: Any, seal: Any) -> Head:
-    """The head in ``content``; ``columns`` (status, agent, created_at, wake_at) must say the same.
+    """Return the head in ``content``; ``columns`` (status, agent, created_at, wake_at) must be equal.
 
     Raises:
         Damaged: it does not match its seal or its row.
@@ -108,7 +108,7 @@ def read_head(session_id: Any, columns: Sequence[Any], content: Any, seal: Any) 
 
 
 def read_ownership(row: Sequence[Any]) -> Ownership:
-    """Who owns a session, from a row of the statements ``session`` and ``unattended_sessions``.
+    """Return the ownership in a row of the statements ``session`` and ``unattended_sessions``.
 
     Raises:
         Damaged: the head or the owner does not match its seal.
@@ -138,7 +138,7 @@ def check_owner(session_id: SessionId, epoch: Any, owner: Any, seal: Any) -> Non
 
 
 def read_command(session_id: SessionId, row: Sequence[Any]) -> InboxRow:
-    """A command, from a row of the statements ``command`` and ``undecided_commands``.
+    """Return the command in a row of the statements ``command`` and ``undecided_commands``.
 
     Raises:
         Damaged: the command or its outcome does not match its seal.
@@ -156,7 +156,7 @@ def read_command(session_id: SessionId, row: Sequence[Any]) -> InboxRow:
 
 
 def damaged_row(row: Sequence[Any]) -> InboxRow:
-    """What is said of a command that cannot be followed: that it is there, and nothing of what it says."""
+    """Return a row without content for a command that cannot be followed."""
     seq, command_id, *_ = row
     return InboxRow(
         seq=seq if isinstance(seq, int) else 0,
@@ -167,15 +167,15 @@ def damaged_row(row: Sequence[Any]) -> InboxRow:
 
 
 def place(key: int, position: int) -> int:
-    """Where a row of the session lies."""
+    """Return the place of a row of the session."""
     return key * PLACES + position
 
 
 def places(key: int) -> tuple[int, int]:
-    """The first and last place of a session's rows."""
+    """Return the first and last place of a session's rows."""
     return key * PLACES, key * PLACES + PLACES - 1
 
 
 def position_of(where: int) -> Position:
-    """The position, or sequence number, at a place."""
+    """Return the position, or sequence number, at a place."""
     return Position(where % PLACES)

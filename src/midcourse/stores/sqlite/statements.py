@@ -14,7 +14,7 @@ def _text(name: str) -> str:
 
 
 def _named(text: str) -> Mapping[str, str]:
-    """Each statement under the name given on the line above it."""
+    """Return each statement under the name given on the line above it."""
     parts = _NAME.split(text)
     return {
         name: _COMMENT.sub("", body).strip().removesuffix(";")
@@ -25,7 +25,7 @@ def _named(text: str) -> Mapping[str, str]:
 SCHEMA: Final = tuple(
     statement.strip() for statement in _COMMENT.sub("", _text("schema.sql")).split(";") if statement.strip()
 )
-"""What makes an empty file a store, statement by statement."""
+"""The statements that make an empty file a store."""
 
 WRITE: Final = _named(_text("writes.sql"))
 READ: Final = _named(_text("reads.sql"))

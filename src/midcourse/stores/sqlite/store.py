@@ -48,7 +48,7 @@ class DatabaseStore(ABC):
     @property
     @abstractmethod
     def durability(self) -> Durability:
-        """What an acknowledged write survives."""
+        """The events that an acknowledged write survives."""
 
     @property
     @abstractmethod
@@ -95,7 +95,7 @@ class DatabaseStore(ABC):
             await self._refuse(store_errors.already_enlisted(self._worker))
         self._worker = worker  # before the first await: of two calls at once, one is refused
         try:
-            # Alive before it is known: whoever learns of the worker must find it alive.
+            # Alive before it is known: a process that sees the worker must find it alive.
             started_at = await self._reads.submit(lambda _: self._come_alive(worker))
             await self._writes.submit(partial(writes.add_worker, worker=worker, address=address, started_at=started_at))
         except MidcourseError:
@@ -190,7 +190,6 @@ class DatabaseStore(ABC):
         )
 
     async def head(self, session_id: SessionId) -> Owned:
-        """The session's head and owner; see the port."""
         return await self._reads.submit(
             partial(
                 reads.head,
@@ -206,7 +205,6 @@ class DatabaseStore(ABC):
         return await self._reads.submit(partial(reads.heads, query=query))
 
     async def below(self, session_id: SessionId, statuses: Sequence[str]) -> Sequence[Head]:
-        """The children of a session, and theirs; see the port."""
         return await self._reads.submit(partial(reads.below, session_id=session_id, statuses=statuses))
 
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
@@ -214,35 +212,28 @@ class DatabaseStore(ABC):
         return await self._reads.submit(partial(reads.records, session_id=session_id, after=after, limit=limit))
 
     async def snapshots(self, session_id: SessionId) -> Sequence[bytes]:
-        """The kept snapshots that match their checksums, newest first."""
         return await self._reads.submit(partial(reads.snapshots, session_id=session_id))
 
     async def blobs(self, digests: Sequence[str]) -> Sequence[bytes | None]:
-        """The blobs of those digests, unchecked."""
         return await self._reads.submit(partial(reads.blobs, digests=digests))
 
     async def undecided(self, session_id: SessionId) -> Sequence[InboxRow]:
-        """The undecided commands, in order; see the port."""
         return await self._reads.submit(partial(reads.undecided, session_id=session_id))
 
     async def row(self, session_id: SessionId, command_id: CommandId) -> InboxRow | None:
-        """The inbox row of that command id, decided or not."""
         return await self._reads.submit(partial(reads.command, session_id=session_id, command_id=command_id))
 
     async def shelved(
         self, shelf: str, *, first: str = "", last: str = "", newest: bool = False, limit: int | None = None
     ) -> Sequence[tuple[str, bytes]]:
-        """What lies on a shelf; see the port."""
         return await self._reads.submit(
             partial(reads.shelved, shelf=shelf, first=first, last=last, newest=newest, limit=limit)
         )
 
     async def shelf_keys(self, shelf: str, *, first: str = "", last: str = "") -> Sequence[str]:
-        """The keys on a shelf; see the port."""
         return await self._reads.submit(partial(reads.shelf_keys, shelf=shelf, first=first, last=last))
 
     async def shelves(self, prefix: str = "") -> Sequence[str]:
-        """The shelves that hold something; see the port."""
         return await self._reads.submit(partial(reads.shelves, prefix=prefix))
 
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
@@ -250,7 +241,6 @@ class DatabaseStore(ABC):
         return await self._reads.submit(partial(reads.audit, after=after, limit=limit))
 
     async def audit_end(self) -> int:
-        """The number of the last row of the audit log; see the port."""
         return await self._reads.submit(reads.audit_end)
 
     def trim_audit(self, before: float, telling: AuditEntry, *, limit: int = 10_000) -> Awaitable[int]:
@@ -282,7 +272,7 @@ class DatabaseStore(ABC):
         return await self._reads.submit(partial(reads.pending, worker=worker))
 
     async def changed(self) -> bool:
-        """Whether anything may have been written since the last call. This store's own writes count too."""
+        """Return True if anything may have been written since the last call. This store's own writes count too."""
         version = await self._reads.submit(self._version)
         self._beat()
         before, self._seen = self._seen, version

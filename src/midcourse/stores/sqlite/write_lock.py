@@ -31,7 +31,7 @@ _jitter = random.Random()
 
 
 def patiently(attempt: Callable[[], T], path: Path, patience: float = PATIENCE) -> T:
-    """The result of ``attempt``, tried again while another program holds the file.
+    """Return the result of ``attempt``, tried again while another program holds the file.
 
     Raises:
         StoreUnavailable: it was held all the time.
@@ -56,8 +56,8 @@ def _wait(waited: float) -> float:
 
 def _never_free(path: Path, patience: float, workers: str) -> StoreUnavailable:
     return StoreUnavailable(
-        f"Another program has held {path} for {patience:g} s{workers}. If it hangs or was stopped, let it go on or end "
-        "it; then try again. Nothing was written.",
+        f"Another program has held {path} for {patience:g} s{workers}. If it hangs or was stopped, continue it or "
+        "end it; then try again. Nothing was written.",
         code="store_busy",
         path=str(path),
     )

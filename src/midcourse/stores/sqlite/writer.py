@@ -42,7 +42,6 @@ class WriteThread:
         )
 
     def start(self) -> None:
-        """Begin to write."""
         self._job_thread.start()
 
     def submit(self, write: Write[T]) -> "asyncio.Future[T]":
@@ -68,7 +67,7 @@ class WriteThread:
                 return [JobAnswer(jobs[0].future, None, self._told(undone.__cause__ or undone))]
             # One that does not fit must not take the others along: each gets a transaction of its own.
             return [answer for job in jobs for answer in self._transaction([job])]
-        except Exception as error:  # noqa: BLE001 - whatever it is, everybody in the batch is told, and the thread lives on
+        except Exception as error:  # noqa: BLE001 - whatever it is, the whole batch gets it, and the thread lives on
             self._roll_back()
             # A copy for each: a traceback that grows in one task is not another task's.
             return [JobAnswer(job.future, None, copy(self._told(error))) for job in jobs]
@@ -102,9 +101,9 @@ class WriteThread:
             pass  # the next BEGIN says what is wrong with the connection
 
     def _check_file(self) -> None:
-        """A file that was deleted, replaced or emptied goes on taking commits, and all of them are lost.
+        """Check that the file was not deleted, replaced or emptied: it would accept commits and lose them all.
 
-        So does the write-ahead log beside it, which SQLite itself never replaces while a connection is open.
+        So would the write-ahead log beside it, which SQLite itself never replaces while a connection is open.
         """
         if _identity(self._path) != self._file:
             raise _replaced(self._path)
@@ -120,7 +119,7 @@ class WriteThread:
 
 
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
-"""What a write-ahead log of SQLite begins with."""
+"""The first bytes of a write-ahead log of SQLite."""
 
 
 def _replaced(path: Path) -> StoreUnavailable:
@@ -133,7 +132,7 @@ def _replaced(path: Path) -> StoreUnavailable:
 
 
 def _is_log(path: Path) -> bool:
-    """Whether it begins as one does, or is empty, as another process' checkpoint may leave it until the next commit."""
+    """Return True if it begins as one, or is empty, as another process' checkpoint may leave it."""
     try:
         with open(path, "rb", buffering=0) as log:
             return log.read(4) in (b"", *_LOG_MAGIC)

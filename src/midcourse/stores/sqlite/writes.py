@@ -60,7 +60,6 @@ _COMMAND = READ["command"]
 
 
 def create(connection: sqlite3.Connection, creation: Creation, encoded: Encoded) -> Epoch:
-    """A new session."""
     head = creation.head
     if connection.execute(_FENCE, (head.id,)).fetchone() is not None:
         raise store_errors.session_exists(head.id)
@@ -89,7 +88,7 @@ def create(connection: sqlite3.Connection, creation: Creation, encoded: Encoded)
 
 
 def append(connection: sqlite3.Connection, append: Append, encoded: Encoded, store: str) -> None:
-    """All of the rows, the new head, and the decision."""
+    """Append all of the rows, the new head, and the decision."""
     head = append.head
     key, position = _fenced(connection, head.id, append.epoch, encoded.owner, store)
     store_errors.check_order(head, append.rows, position)
@@ -117,7 +116,7 @@ def _write_beside(connection: sqlite3.Connection, change: Change, encoded: Encod
 def put(
     connection: sqlite3.Connection, session_id: SessionId, command_id: CommandId, content: bytes, at: float, store: str
 ) -> InboxRow:
-    """A command, or the row that holds its id."""
+    """Put a command, or return the row that holds its id."""
     key = key_of(connection, session_id)
     if key is None:
         raise store_errors.not_found(session_id, store)
@@ -140,7 +139,7 @@ def take(
     is_alive: IsAlive,
     store: str,
 ) -> Owned:
-    """The session for ``worker``, under the next epoch, if its owner is dead or there is none."""
+    """Acquire the session for ``worker``, under the next epoch, if its owner is dead or there is none."""
     row = connection.execute(_SESSION, (session_id,)).fetchone()
     if row is None:
         raise store_errors.not_found(session_id, store)
@@ -167,13 +166,13 @@ def save_snapshot(
     epoch: Epoch,
     store: str,
 ) -> None:
-    """A snapshot; the two newest stay."""
+    """Save a snapshot; the two newest stay."""
     row = connection.execute(_FENCE, (session_id,)).fetchone()
     if row is None:
         raise store_errors.not_found(session_id, store)
     key, _, seal, current, owner = row
     check_owner(session_id, current, owner, seal)
-    # Of a session that was let go the last owner may still write one: it is no truth, and saves the next one reading.
+    # Of a released session the last owner may still write one: it is no truth, and saves the next one reading.
     if current != epoch:
         raise store_errors.stale_epoch(session_id, epoch, current, owner)
     connection.execute(_INSERT_SNAPSHOT, (place(key, position), content, snapshot_seal(session_id, position, content)))
@@ -183,7 +182,7 @@ def save_snapshot(
 
 
 def erase(connection: sqlite3.Connection, erasure: Erasure, encoded: Encoded, store: str) -> None:
-    """The rows in the place of the journal, and nothing else of the session's texts."""
+    """Put the rows in the place of the journal, and remove all other texts of the session."""
     head, rows = erasure.head, erasure.rows
     key, position = _fenced(connection, head.id, erasure.epoch, encoded.owner, store)
     store_errors.check_whole(head, rows, position)
@@ -224,7 +223,7 @@ def shelve(
     audit: Sequence[bytes],
     store: str,
 ) -> None:
-    """All of ``items`` on a shelf. ``owner``: the session, the epoch and the owner's seal the writer believes in."""
+    """Put all of ``items`` on a shelf. ``owner``: the session, the epoch and the expected seal of the owner."""
     if owner is not None:
         _fenced(connection, *owner, store)
     for key, value in expecting.items():
@@ -243,23 +242,22 @@ def _put_on(connection: sqlite3.Connection, shelf: str, items: Mapping[str, byte
 
 
 def add_worker(connection: sqlite3.Connection, worker: WorkerId, address: str, started_at: float) -> None:
-    """A worker whose process holds its lock already."""
+    """Add a worker whose process holds its lock already."""
     if connection.execute(_WORKER_IS_KNOWN, {"id": worker}).fetchone()[0]:
         raise store_errors.worker_exists(worker)
     connection.execute(_INSERT_WORKER, (worker, os.getpid(), address, started_at))
 
 
 def remove_worker(connection: sqlite3.Connection, worker: WorkerId) -> None:
-    """A worker that ends."""
     connection.execute(_DELETE_WORKER, (worker,))
 
 
 def _fenced(
     connection: sqlite3.Connection, session_id: SessionId, epoch: Epoch, expected: bytes, store: str
 ) -> tuple[int, int]:
-    """The session's key and position, if its owner's seal is the ``expected`` one.
+    """Return the session's key and position, if its owner's seal is the ``expected`` one.
 
-    The seal covers id, epoch and owner, so that one comparison tells that none of them was changed, by anybody.
+    The seal covers id, epoch and owner, so that one comparison shows that none of them was changed.
     """
     row: tuple[Any, ...] | None = connection.execute(_FENCE, (session_id,)).fetchone()
     if row is None:
@@ -304,7 +302,7 @@ def _audit(connection: sqlite3.Connection, entries: Sequence[bytes]) -> None:
 
 
 def trim_audit(connection: sqlite3.Connection, before: float, telling: AuditEntry, limit: int) -> int:
-    """The oldest rows of the audit log, all but the last one's number and digest."""
+    """Remove the oldest rows of the audit log, all but the last one's number and digest."""
     rows = [AuditRow(*row) for row in connection.execute(READ["audit"], (0, limit + 1)).fetchall()]
     gone = prunable(rows, before, limit, telling.at)
     if gone.entries:

@@ -1,4 +1,4 @@
-"""What a store promises of the audit log: entries come with their append or not at all, in one order, for ever."""
+"""The promises of a store's audit log: entries are written with their append or not at all, in one permanent order."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ TELLING = AuditEntry(session=SessionId(""), by="root", role="operate", action=PR
 
 
 async def audited(store: Store, after: int = 0, limit: int = 100) -> list[str]:
-    """The details in the log, checked."""
+    """Return the details in the log, checked."""
     return [one.entry.detail for one in await read_audit(store, after, limit)]
 
 
@@ -50,7 +50,7 @@ class AuditPromises(StoreGiven):
         assert list(await store.audit(7)) == []
 
     async def test_entries_come_with_their_append(self, store: Store, peer: Store) -> None:
-        """What an append brings is there for everybody, as it was given, with the rows and the decision."""
+        """The entries of an append are visible to all, as they were given, with the rows and the decision."""
         epoch = await owned(store)
         await peer.put(SESSION, ONE, b"pause", 5.0)
         two = [entry("one"), entry("two", at=6.5)]
@@ -60,7 +60,7 @@ class AuditPromises(StoreGiven):
         assert list(await peer.undecided(SESSION)) == []
 
     async def test_entries_come_with_the_session_they_tell_of(self, store: Store, peer: Store) -> None:
-        """Who made a session is in the log as soon as the session is there; a session that is refused leaves none."""
+        """The entry about a session's creation is in the log with the session; a refused session leaves none."""
         await store.create(Creation(head(), rows(1, 1), worker=None, audit=[entry("made")]))
         for refused in (
             peer.create(Creation(head(), rows(1, 1), worker=None, audit=[entry("again")])),
@@ -73,7 +73,7 @@ class AuditPromises(StoreGiven):
         assert await audited(store) == ["made", "one", "two"]
 
     async def test_the_end_of_the_log_is_known(self, store: Store, peer: Store) -> None:
-        """Without reading it, whoever wrote last, and also where old entries were taken away."""
+        """The end is known without reading the log, for any last writer, and after old entries were removed."""
         assert await store.audit_end() == 0
         await store.create(Creation(head(), rows(1, 1), worker=None, audit=[entry("one"), entry("two", at=9.0)]))
         assert (await store.audit_end(), await peer.audit_end()) == (2, 2)
@@ -136,7 +136,7 @@ class AuditPromises(StoreGiven):
         assert list(await peer.audit(limit=1000)) == list(await store.audit(limit=1000))
 
     async def test_each_row_carries_the_running_digest(self, store: Store, peer: Store) -> None:
-        """The digest of a row covers its bytes, its number and every row before it, whoever wrote them."""
+        """The digest of a row covers its bytes, its number and every row before it, by any writer."""
         mine = await owned(store)
         yours = await owned(peer, OTHER, worker=BOB)
         for number in range(4):
@@ -159,7 +159,7 @@ class AuditPromises(StoreGiven):
             assert await audited(store, end) == []
 
     async def test_a_changed_entry_is_noticed(self, store: Store, damage: Damage) -> None:
-        """Whoever reads over it is told where it is; what came before and after can still be read."""
+        """A reader gets an error that names the place; what came before and after can still be read."""
         epoch = await owned(store)
         await store.append(Append(head(), epoch=epoch, audit=[entry("one"), entry("two")]))
         await damage("audit", SESSION)
@@ -172,7 +172,7 @@ class AuditPromises(StoreGiven):
         assert await audited(store, 2) == ["three", "four"]
 
     async def test_an_entry_missing_at_the_end_is_noticed(self, store: Store, peer: Store, damage: Damage) -> None:
-        """Nobody is told that the log ends there; later entries take later numbers, so that the gap stays."""
+        """A reader gets an error instead of an end; later entries take later numbers, so that the gap stays."""
         epoch = await owned(store)
         await store.append(Append(head(), epoch=epoch, audit=[entry("one"), entry("two")]))
         await damage("audit_end", SESSION)
@@ -219,7 +219,7 @@ class AuditPromises(StoreGiven):
         assert [one.entry.session for one in await read_audit(store)] == names
 
     async def test_a_shelf_brings_entries_as_an_append_does(self, store: Store, peer: Store) -> None:
-        """With the items or not at all, in the one order of the log."""
+        """Entries are written with the items or not at all, in the one order of the log."""
         epoch = await owned(store)
         await store.append(Append(head(), epoch=epoch, audit=[entry("one")]))
         await peer.shelve("tokens", {"ann": b"1"}, audit=[entry("two", session=SessionId(""))])
@@ -228,7 +228,7 @@ class AuditPromises(StoreGiven):
         assert await audited(peer) == ["one", "two"]
 
     async def test_old_entries_are_taken_away_and_the_rest_still_follows(self, store: Store, peer: Store) -> None:
-        """An anchor stays in their place, an entry tells of it, numbers go on, and everybody reads the same."""
+        """An anchor takes their place, an entry reports it, numbers continue, and all readers see the same."""
         epoch = await owned(store)
         entries = [entry(f"{number}", at=float(number)) for number in range(1, 7)]
         await store.append(Append(head(), epoch=epoch, audit=entries))
@@ -257,14 +257,14 @@ class AuditPromises(StoreGiven):
         assert await audited(store) == ["up to entry 1: 1 of them", "up to entry 2: 1 of them"]
 
     async def test_a_trim_goes_on_where_the_last_one_ended(self, store: Store) -> None:
-        """Not more than so many at once: others write meanwhile."""
+        """A trim removes only so many at once: others write in between."""
         epoch = await owned(store)
         await store.append(Append(head(), epoch=epoch, audit=[entry(f"{number}", at=1.0) for number in range(5)]))
         assert [await store.trim_audit(2.0, TELLING, limit=2) for _ in range(4)] == [2, 2, 1, 0]
         assert [one.entry.action for one in await read_audit(store)] == [PRUNE] * 3
 
     async def test_a_removal_by_hand_is_noticed_after_a_trim_too(self, store: Store, damage: Damage) -> None:
-        """What is left is as safe as it was."""
+        """The rest is as safe as before."""
         epoch = await owned(store)
         await store.append(Append(head(), epoch=epoch, audit=[entry("one", at=1.0), entry("two", at=5.0)]))
         await store.trim_audit(2.0, TELLING)
@@ -273,7 +273,7 @@ class AuditPromises(StoreGiven):
             await audited(store)
 
     async def test_a_damaged_entry_is_not_taken_away(self, store: Store, damage: Damage) -> None:
-        """That would hide what somebody did to it."""
+        """A trim would hide the damage."""
         epoch = await owned(store)
         await store.append(Append(head(), epoch=epoch, audit=[entry("one", at=1.0), entry("two", at=1.0)]))
         await damage("audit", SESSION)

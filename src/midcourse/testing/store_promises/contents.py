@@ -1,4 +1,4 @@
-"""What a store promises of everything else it keeps: heads to list, snapshots, blobs, and that somebody wrote."""
+"""The promises of a store about everything else it keeps: heads to list, snapshots, blobs, and notice of writes."""
 
 import asyncio
 import threading
@@ -17,12 +17,12 @@ class KeepingPromises(StoreGiven):
     """Lists, snapshots, blobs, changes, threads."""
 
     async def test_a_store_says_what_it_survives(self, store: Store) -> None:
-        """The durability is one of the three words, and the name tells people which store it is."""
+        """The durability is one of the three words, and the name identifies the store."""
         assert store.durability in {"nothing", "process", "power"}
         assert "://" in store.name
 
     async def test_sessions_are_listed_newest_first(self, store: Store) -> None:
-        """The list begins with the session created last, and ends where it is told to."""
+        """The list begins with the session created last, and ends at the limit."""
         for number in (2, 0, 3, 1):
             await started(store, SessionId(f"sess_{number}"), created_at=float(number))
         assert _ids(await store.heads()) == ["sess_3", "sess_2", "sess_1", "sess_0"]
@@ -65,7 +65,7 @@ class KeepingPromises(StoreGiven):
         assert set(_ids(await store.heads(HeadQuery(statuses=["paused"], agent="a")))) == {"sess_1", "sess_2"}
 
     async def test_a_damaged_head_is_noticed(self, store: Store, damage: Damage) -> None:
-        """A head that fails its checksum is an error when asked for, left out of lists and sweeps, and not taken."""
+        """A head that fails its checksum is an error when asked for, left out of lists and sweeps, and not acquired."""
         await store.enlist(ALICE, "")
         await started(store)
         await started(store, SessionId("sess_2"))
@@ -105,14 +105,14 @@ class KeepingPromises(StoreGiven):
         assert list(await store.snapshots(SESSION)) == [b"at 1"]
 
     async def test_the_last_owner_may_still_save_a_snapshot(self, store: Store) -> None:
-        """After a session was let go, and before anybody takes it, its last epoch may save one: it is no truth."""
+        """After a release, and before the next owner, the last epoch may save a snapshot: it is no truth."""
         epoch = await owned(store)
         await store.append(Append(head(), epoch=epoch, release=True))
         await store.save_snapshot(SESSION, Position(1), b"parked", epoch=epoch)
         assert list(await store.snapshots(SESSION)) == [b"parked"]
 
     async def test_blobs_are_found_by_their_digest(self, store: Store, peer: Store) -> None:
-        """A blob is kept once, however often and with whatever it is stored; an unknown digest is None."""
+        """A blob is kept once, however often it is stored; an unknown digest is None."""
         epoch = await owned(store)
         contents = [b"", b"\x00\xff", b"x" * 3_000_000]
         blobs = [Blob(digest_of(content), content) for content in contents]
@@ -125,7 +125,7 @@ class KeepingPromises(StoreGiven):
         assert (await peer.blobs(["unknown"]))[0] is None
 
     async def test_a_write_of_another_is_noticed(self, store: Store, peer: Store) -> None:
-        """``changed`` is true once after others wrote, and false while nobody writes."""
+        """``changed`` is true once after others wrote, and false while there are no writes."""
         await started(store)
         await store.changed()
         assert not await store.changed()
@@ -148,7 +148,7 @@ class KeepingPromises(StoreGiven):
         def run(name: str) -> None:
             try:
                 asyncio.run(drive(name))
-            except BaseException as failure:  # noqa: BLE001 - told by the test below, whatever it is
+            except BaseException as failure:  # noqa: BLE001 - reported by the test below, whatever it is
                 failures.append(failure)
 
         threads = [threading.Thread(target=run, args=(name,)) for name in "ab"]

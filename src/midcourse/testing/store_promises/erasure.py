@@ -1,4 +1,4 @@
-"""What a store promises of erasing: nothing of a session's texts can be read any more, in one transaction."""
+"""The promises of a store about erasing: no text of a session can be read any more, after one transaction."""
 
 import pytest
 
@@ -40,7 +40,7 @@ class ErasingPromises(StoreGiven):
         return epoch
 
     async def test_erasing_replaces_the_journal_and_keeps_nothing_else(self, store: Store) -> None:
-        """The journal is the given one, the head too; snapshots are gone, commands keep their ids, nobody owns it."""
+        """The journal is the given one, the head too; snapshots are gone, commands keep their ids, no owner is left."""
         epoch = await self._ended(store)
         kept = rows(1, 3, before=b"\x07" * 16)
         await store.erase(Erasure(_erased(3), kept, epoch=epoch, outcome=OUTCOME))
@@ -53,7 +53,7 @@ class ErasingPromises(StoreGiven):
         assert (owned.head, owned.owner) == (_erased(3), None)
 
     async def test_a_blob_goes_with_the_last_session_that_names_it(self, store: Store) -> None:
-        """What another session's journal names stays, however it came to be stored."""
+        """A blob that another session's journal names stays, however it was stored."""
         mine, shared, borrowed = _blob("mine"), _blob("shared"), _blob("borrowed")
         await store.enlist(ALICE, "")
         epoch = await store.create(Creation(head(), rows(1, 1), worker=ALICE, blobs=(mine, shared, borrowed)))
@@ -98,7 +98,7 @@ class ErasingPromises(StoreGiven):
         assert second.entry == done
 
     async def test_an_anchor_of_the_audit_log_stays_one(self, store: Store) -> None:
-        """The log may be trimmed between somebody's look at it and the erasing."""
+        """The log may be trimmed between the reading of it and the erasing."""
         epoch = await self._ended(store)
         said = AuditEntry(session=SESSION, by="ann", role="steer", action="pause", detail="a secret reason", at=1.0)
         await store.append(Append(head(position=2), epoch=epoch, audit=(said,)))
@@ -108,7 +108,7 @@ class ErasingPromises(StoreGiven):
         assert [one.entry.action for one in check(await store.audit())] == ["audit.prune"]
 
     async def test_only_the_owner_erases(self, store: Store, peer: Store) -> None:
-        """A stale epoch, and somebody who owns nothing, change nothing."""
+        """A stale epoch, and a worker that owns nothing, change nothing."""
         epoch = await self._ended(store)
         await peer.enlist(BOB, "")
         for one, number in ((peer, epoch), (store, Epoch(epoch + 1))):
@@ -117,7 +117,7 @@ class ErasingPromises(StoreGiven):
         assert (await store.head(SESSION)).head.goal == "Write it down"
 
     async def test_nothing_is_erased_over_an_undecided_command_or_with_rows_left_out(self, store: Store) -> None:
-        """Somebody waits for the one, and the other would be a loss that nobody asked for."""
+        """A caller waits for the command, and left out rows would be an unwanted loss."""
         epoch = await self._ended(store)
         with pytest.raises(StoreError) as refused:
             await store.erase(Erasure(_erased(1), rows(1, 1), epoch=epoch, outcome=OUTCOME))

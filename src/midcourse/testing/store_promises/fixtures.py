@@ -1,4 +1,4 @@
-"""What the tests of a store start from: workers, heads and rows, and the fixtures a backend brings."""
+"""The fixtures of the store tests: workers, heads and rows, and those a backend brings."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
@@ -17,7 +17,7 @@ Crash = Callable[[Store], Awaitable[None]]
 Kept = Literal["head", "snapshot", "command", "audit", "audit_end", "shelf"]
 
 Damage = Callable[[Kept, SessionId], Awaitable[None]]
-"""Changes a byte of what is kept: the session's head, its newest snapshot, its newest command, the last audit entry,
+"""Change a byte of stored data: the session's head, its newest snapshot, its newest command, the last audit entry,
 the last item of the last shelf.
 
 ``audit_end`` removes the last audit entry. The log and the shelves are the whole store's: whose session it is does not
@@ -34,7 +34,6 @@ class StoreGiven:
 
     @pytest.fixture
     def store(self) -> Store:
-        """The store."""
         raise NotImplementedError("Override the fixture `store`: an open store without sessions.")
 
     @pytest.fixture
@@ -44,12 +43,12 @@ class StoreGiven:
 
     @pytest.fixture
     def crash(self) -> Crash:
-        """How to end a worker."""
+        """Return a function that ends a worker."""
         raise NotImplementedError("Override the fixture `crash`: it ends a worker as the end of its process would.")
 
     @pytest.fixture
     def damage(self) -> Damage:
-        """How to damage what is kept."""
+        """Return a function that damages stored data."""
         raise NotImplementedError("Override the fixture `damage`: it changes a byte of what the store keeps.")
 
 
@@ -64,7 +63,7 @@ def rows(first: int, last: int, *, before: bytes = GENESIS) -> list[Row]:
 
 
 def head(session_id: SessionId = SESSION, position: int = 1, **changes: Any) -> Head:
-    """A head at ``position``."""
+    """Return a head at ``position``."""
     known = Head(
         id=session_id,
         agent="writer",
@@ -82,11 +81,11 @@ def head(session_id: SessionId = SESSION, position: int = 1, **changes: Any) -> 
 async def started(
     store: Store, session_id: SessionId = SESSION, *, worker: WorkerId | None = None, **changes: Any
 ) -> Epoch:
-    """A new session with one row, owned by ``worker``."""
+    """Create a session with one row, owned by ``worker``."""
     return await store.create(Creation(head(session_id, **changes), rows(1, 1), worker=worker))
 
 
 async def owned(store: Store, session_id: SessionId = SESSION, *, worker: WorkerId = ALICE, **changes: Any) -> Epoch:
-    """A new session with one row, owned by ``worker``, which ``store`` becomes."""
+    """Create a session with one row, owned by ``worker``, which ``store`` becomes."""
     await store.enlist(worker, f"address of {worker}")
     return await started(store, session_id, worker=worker, **changes)

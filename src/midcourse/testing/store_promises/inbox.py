@@ -1,4 +1,4 @@
-"""What a store promises of the inbox: anyone may put a command, it is kept in order, and decided once."""
+"""The promises of a store's inbox: anyone may put a command, it is kept in order, and decided once."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ class InboxPromises(StoreGiven):
     """Put, decide, look."""
 
     async def test_anyone_may_put_a_command(self, store: Store, peer: Store) -> None:
-        """A command from any store object lies in the inbox, undecided, for its owner to see."""
+        """A command from any store object is in the inbox, undecided, visible to its owner."""
         await owned(store)
         put = await peer.put(SESSION, ONE, b"pause", 5.0)
         assert put == InboxRow(seq=put.seq, id=ONE, put_at=5.0, content=b"pause", outcome=None)
@@ -48,7 +48,7 @@ class InboxPromises(StoreGiven):
         assert list(await store.undecided(SESSION)) == [first]
 
     async def test_a_hundred_puts_of_an_id_are_one_command(self, store: Store, peer: Store) -> None:
-        """However many put the same id at once, there is one row, and all of them are told of it."""
+        """However many put the same id at once, there is one row, and all of them get it."""
         await owned(store)
         answers = await asyncio.gather(
             *((store, peer)[number % 2].put(SESSION, ONE, b"%d" % number, 1.0) for number in range(100))
@@ -57,7 +57,7 @@ class InboxPromises(StoreGiven):
         assert len(await store.undecided(SESSION)) == 1
 
     async def test_an_id_is_unique_for_ever(self, store: Store, peer: Store) -> None:
-        """A retry after the decision gets the decided row with its outcome, and nothing lies in the inbox again."""
+        """A retry after the decision gets the decided row with its outcome, and the inbox stays empty."""
         epoch = await owned(store)
         await peer.put(SESSION, ONE, b"pause", 5.0)
         await store.append(Append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"paused")))
@@ -96,7 +96,7 @@ class InboxPromises(StoreGiven):
         assert len(await store.read(SESSION, Position(0))) == 1
 
     async def test_what_a_command_says_can_be_forgotten_with_its_decision(self, store: Store, peer: Store) -> None:
-        """Only its answer is kept, and whoever sends it once more gets that."""
+        """Only its answer is kept, and a retry gets that."""
         epoch = await owned(store)
         await store.put(SESSION, ONE, b"a secret", 5.0)
         await store.append(Append(head(), epoch=epoch, deciding=Deciding(ONE, b"refused", forgets=True)))
@@ -158,7 +158,7 @@ class InboxPromises(StoreGiven):
         assert (known.owner, known.epoch, known.head.status) == (None, epoch, "paused")
 
     async def test_a_put_and_a_release_at_the_same_time_never_both_pass_unseen(self, store: Store, peer: Store) -> None:
-        """If the session was let go, the command came later, and a sweep finds it; otherwise its owner still has it."""
+        """If the session was released, the command came later, and a sweep finds it; else its owner still has it."""
         await owned(store)
         epoch = (await store.head(SESSION)).epoch
         for number in range(20):

@@ -1,4 +1,4 @@
-"""What a store promises of the journal: only its owner writes it, in order, all of it or nothing."""
+"""The promises of a store's journal: only its owner writes it, in order, all of it or nothing."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ class JournalPromises(StoreGiven):
     """Create, append, read."""
 
     async def test_a_new_session_can_be_read_back(self, store: Store, peer: Store) -> None:
-        """What was created is there, for everybody, with epoch 1 and its owner."""
+        """The created session is visible to all, with epoch 1 and its owner."""
         await store.enlist(ALICE, "here")
         epoch = await store.create(Creation(head(position=2), rows(1, 2), worker=ALICE, blobs=[BLOB]))
         assert epoch == Epoch(1)
@@ -30,7 +30,7 @@ class JournalPromises(StoreGiven):
             assert (await reader.blobs([BLOB.digest]))[0] == LARGE
 
     async def test_a_session_may_begin_without_an_owner(self, store: Store) -> None:
-        """A session created for nobody has epoch 1, no owner, and nobody may write to it."""
+        """A session created without an owner has epoch 1, and no worker may write to it."""
         epoch = await started(store)
         known = await store.head(SESSION)
         assert (epoch, known.epoch, known.owner, known.alive, known.address) == (1, 1, None, False, "")
@@ -137,7 +137,7 @@ class JournalPromises(StoreGiven):
             await store.append(Append(head(), epoch=Epoch(1), release=True))
 
     async def test_writes_happen_in_the_order_they_are_called(self, store: Store) -> None:
-        """A write takes its place when it is called: nobody has to wait for one before asking for the next."""
+        """A write gets its place when it is called: a caller need not wait for one before asking for the next."""
         await store.enlist(ALICE, "")
         created = store.create(Creation(head(), rows(1, 1), worker=ALICE))
         appended = [
@@ -170,7 +170,7 @@ class JournalPromises(StoreGiven):
         assert (await store.head(SESSION)).head.position == 3
 
     async def test_whoever_stops_waiting_does_not_take_the_write_back(self, store: Store) -> None:
-        """A write that was called happens, whether or not anybody still waits for it."""
+        """A write that was called happens, even if its caller stops waiting."""
         epoch = await owned(store)
         waiting = asyncio.ensure_future(store.append(Append(head(position=2), rows(2, 2), epoch=epoch)))
         waiting.cancel()

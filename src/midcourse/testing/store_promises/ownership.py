@@ -1,4 +1,4 @@
-"""What a store promises of owners: one at a time, alive as long as its process, and never one that comes back."""
+"""The promises of a store about owners: one at a time, alive as long as its process, and never one that comes back."""
 
 import asyncio
 
@@ -37,7 +37,7 @@ class OwnershipPromises(StoreGiven):
         await peer.enlist(BOB, "")
 
     async def test_only_an_enlisted_worker_can_own(self, store: Store, peer: Store) -> None:
-        """A session is neither created for nor taken by a worker that this store object is not."""
+        """A session is neither created for nor acquired by a worker that this store object is not."""
         await peer.enlist(BOB, "")
         await started(store)
         for attempt in (
@@ -52,7 +52,7 @@ class OwnershipPromises(StoreGiven):
             await store.head(OTHER)
 
     async def test_a_session_without_an_owner_can_be_taken(self, store: Store, peer: Store) -> None:
-        """Whoever takes a session owns it under the next epoch, may write to it, and is seen by all."""
+        """The worker that acquires a session owns it under the next epoch, may write to it, and is seen by all."""
         await started(store)
         await peer.enlist(BOB, "at bob's")
         taken = await peer.take(SESSION, BOB)
@@ -61,7 +61,7 @@ class OwnershipPromises(StoreGiven):
         await peer.append(Append(head(position=2), rows(2, 2), epoch=taken.epoch))
 
     async def test_a_live_owner_keeps_its_session(self, store: Store, peer: Store) -> None:
-        """A session with a live owner is not taken, by another worker or by the owner itself."""
+        """A session with a live owner is not acquired, by another worker or by the owner itself."""
         epoch = await owned(store)
         await peer.enlist(BOB, "")
         for one, worker in ((peer, BOB), (store, ALICE)):
@@ -71,7 +71,7 @@ class OwnershipPromises(StoreGiven):
         await store.append(Append(head(position=2), rows(2, 2), epoch=epoch))
 
     async def test_nobody_takes_what_is_not_there(self, store: Store) -> None:
-        """A session that does not exist can be neither taken nor looked at."""
+        """A session that does not exist can be neither acquired nor read."""
         await store.enlist(ALICE, "")
         with pytest.raises(SessionNotFound) as refused:
             await store.take(SESSION, ALICE)
@@ -80,7 +80,7 @@ class OwnershipPromises(StoreGiven):
             await store.head(SESSION)
 
     async def test_a_dead_owners_session_can_be_taken(self, store: Store, peer: Store, crash: Crash) -> None:
-        """After its owner's end a session names it, as dead, and goes to whoever takes it; the old epoch is void."""
+        """After its owner's end a session names it, as dead, and can be acquired; the old epoch is void."""
         epoch = await owned(store)
         await crash(store)
         known = await peer.head(SESSION)
@@ -92,7 +92,7 @@ class OwnershipPromises(StoreGiven):
             await store.append(Append(head(position=2), rows(2, 2), epoch=epoch))
 
     async def test_of_two_takers_one_wins(self, store: Store, peer: Store) -> None:
-        """However many take a session at once, one owns it and the others are told of a live owner."""
+        """However many acquire a session at once, one owns it and the others get an error about a live owner."""
         await started(store)
         await store.enlist(ALICE, "")
         await peer.enlist(BOB, "")
@@ -105,7 +105,7 @@ class OwnershipPromises(StoreGiven):
         assert msgspec.structs.replace(await store.head(SESSION), heartbeat=None) == winners[0]
 
     async def test_epochs_only_grow(self, store: Store, peer: Store) -> None:
-        """Every taking gives an epoch no owner had before, and letting go gives none back."""
+        """Each acquisition gives an epoch that no owner had before, and a release gives none back."""
         await started(store)
         await store.enlist(ALICE, "")
         await peer.enlist(BOB, "")
@@ -135,7 +135,7 @@ class OwnershipPromises(StoreGiven):
         await peer.take(SESSION, BOB)
 
     async def test_a_closed_store_says_so(self, store: Store, peer: Store) -> None:
-        """Every later call is refused with a sentence; closing again is no error, and others go on."""
+        """Every later call is refused with a sentence; closing again is no error, and others continue."""
         await started(store)
         await store.close()
         await store.close()
@@ -177,7 +177,7 @@ class OwnershipPromises(StoreGiven):
         assert await _unattended(peer) == {OTHER}
 
     async def test_a_sweep_says_where_a_command_waits(self, store: Store) -> None:
-        """What a sweep finds is ``pending`` exactly if a command is undecided, whatever else it was found for."""
+        """A found session is ``pending`` exactly if a command is undecided, for any other reason it was found for."""
         await started(store)
         await started(store, OTHER, wake_at=1.0)
         await store.put(OTHER, CommandId("cmd_1"), b"", 1.0)
@@ -202,7 +202,7 @@ class OwnershipPromises(StoreGiven):
     async def test_commands_that_were_left_unanswered_are_found_in_all_sessions(
         self, store: Store, peer: Store
     ) -> None:
-        """``unanswered`` gives what was put by then and is undecided, oldest first, whoever owns its session."""
+        """``unanswered`` gives what was put by then and is undecided, oldest first, for any owner of its session."""
         epoch = await owned(store)
         await owned(peer, OTHER, worker=BOB)
         await peer.put(SESSION, CommandId("cmd_1"), b"late", 3.0)
@@ -243,7 +243,7 @@ class OwnershipPromises(StoreGiven):
         assert await store.below(SessionId("sess_10"), ("running",)) == []
 
     async def test_a_taken_session_is_attended(self, store: Store) -> None:
-        """What was taken is not found again."""
+        """An acquired session is not found again."""
         await started(store)
         await store.enlist(ALICE, "")
         assert await _unattended(store) == {SESSION}

@@ -1,4 +1,4 @@
-"""What a store promises of its shelves: keys in order, a write as a whole, and only the owner where one is named."""
+"""The promises of a store's shelves: keys in order, writes as a whole, and only by the owner where one is named."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ class ShelfPromises(StoreGiven):
         assert list(await store.shelved(SHELF)) == [("a", b"2"), ("b", b"1")]
 
     async def test_none_takes_a_key_away(self, store: Store) -> None:
-        """What is put as None is gone, beside what is put with it; taking away what is not there is no error."""
+        """A key put as None is gone, beside what is put with it; removing a missing key is no error."""
         await store.shelve(SHELF, {"a": b"1", "b": b"1"})
         await store.shelve(SHELF, {"a": None, "c": b"1", "never": None})
         assert list(await store.shelf_keys(SHELF)) == ["b", "c"]
@@ -54,7 +54,7 @@ class ShelfPromises(StoreGiven):
         assert list(await store.shelf_keys(SHELF)) == keys
 
     async def test_a_range_has_both_its_ends(self, store: Store) -> None:
-        """From ``first`` to ``last``, both included; an empty end is open."""
+        """The range is from ``first`` to ``last``, both included; an empty end is open."""
         await store.shelve(SHELF, dict.fromkeys("abcde", b""))
 
         async def keys(first: str, last: str) -> str:
@@ -96,7 +96,7 @@ class ShelfPromises(StoreGiven):
         assert list(await store.shelves("x:")) == ["x:2"]
 
     async def test_writes_to_a_shelf_keep_their_order(self, store: Store) -> None:
-        """What was called first is written first, awaited or not."""
+        """The first call is written first, awaited or not."""
         writes = [store.shelve(SHELF, {"a": b"%d" % number, f"{number:03}": b""}) for number in range(50)]
         await writes[-1]
         assert dict(await store.shelved(SHELF, first="a"))["a"] == b"49"
@@ -105,7 +105,7 @@ class ShelfPromises(StoreGiven):
             await write
 
     async def test_what_is_shelved_with_a_new_session_is_there_with_it_or_not_at_all(self, store: Store) -> None:
-        """One transaction: what is refused because the id is taken changes nothing on any shelf."""
+        """It is one transaction: a refusal because of an existing id changes nothing on any shelf."""
         await store.create(
             Creation(head(), rows(1, 1), worker=None, shelves={SHELF: {"a": b"1"}, "other": {"b": b"1"}})
         )
@@ -121,7 +121,7 @@ class ShelfPromises(StoreGiven):
         assert list(await store.shelf_keys(SHELF)) == ["a"]
 
     async def test_a_stale_owner_is_refused_and_writes_nothing(self, store: Store, peer: Store, crash: Crash) -> None:
-        """Once another worker has taken the session, nothing of the old one's write is there, nor taken away."""
+        """Once another worker has acquired the session, nothing of the old one's write is applied."""
         epoch = await owned(store)
         await store.shelve(SHELF, {"a": b"1"}, owner=(SESSION, epoch))
         await crash(store)
@@ -133,7 +133,7 @@ class ShelfPromises(StoreGiven):
         assert list(await peer.shelved(SHELF)) == [("a", b"1"), ("c", b"3")]
 
     async def test_nobody_writes_as_the_owner_of_a_free_session(self, store: Store) -> None:
-        """A session that was let go has no owner, whatever epoch is named."""
+        """A session that was released has no owner, with any epoch."""
         epoch = await owned(store)
         await store.append(Append(head(), epoch=epoch, release=True))
         with pytest.raises(StaleEpoch):
@@ -155,7 +155,7 @@ class ShelfPromises(StoreGiven):
         assert list(await store.shelves()) == []
 
     async def test_items_come_with_their_append(self, store: Store, peer: Store) -> None:
-        """What an append lists is there for everybody with its rows, on several shelves; None takes a key away."""
+        """The items of an append are visible to all with its rows, on several shelves; None removes a key."""
         epoch = await owned(store)
         await store.shelve(SHELF, {"old": b"1"})
         shelves = {SHELF: {"a": b"1", "old": None}, "other": {"a": b"2"}}
@@ -178,7 +178,7 @@ class ShelfPromises(StoreGiven):
         assert list(await store.shelved(SHELF)) == [("old", b"1")]
 
     async def test_of_two_who_read_the_same_one_writes(self, store: Store, peer: Store) -> None:
-        """With ``expecting``, whoever comes second is refused, by name, and nothing of its write is there."""
+        """With ``expecting``, the second writer is refused, by name, and nothing of its write is there."""
         await store.shelve(SHELF, {"a": b"1", "b": b"1"})
         await peer.shelve(SHELF, {"a": b"2"}, expecting={"a": b"1"})
         with pytest.raises(ShelfChanged, match="'a' on the shelf 'shelf'") as caught:

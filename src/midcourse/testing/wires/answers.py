@@ -22,12 +22,12 @@ class AnswerProgress(Protocol):
         finished: bool = ...,
         closed_by_client_after: int = ...,
     ) -> None:
-        """What is given has changed."""
+        """Report a change in the progress of the answer."""
         ...
 
 
 class StreamAnswer(Response):
-    """What is said to one request."""
+    """The answer to one request."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class StreamAnswer(Response):
         await send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def _end(self, send: Send, body: bytes = b"") -> None:
-        self._finish()  # before the last bytes: a client that has them may be gone before we are told they are sent
+        self._finish()  # before the last bytes: a client that has them may be gone before we learn that they are sent
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
     def _finish(self) -> None:

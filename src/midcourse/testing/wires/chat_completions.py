@@ -49,15 +49,13 @@ class ChatCompletions:
     path = "/v1/chat/completions"
 
     def key(self, headers: Mapping[str, str]) -> str | None:
-        """The key that a request brings."""
         return openai.bearer(headers)
 
     def wrong_key(self, key: str | None) -> Objection:
-        """What is said to a key that is not the right one."""
         return openai.wrong_key(key)
 
     def heard(self, body: bytes) -> Heard:
-        """The request, if its messages are in an order that a model can go on from."""
+        """Return the request, if its messages are in an order that a model can continue."""
         request = decoded(body, _Request)
         if not request.model:
             raise Objection("you must provide a model parameter")
@@ -74,11 +72,9 @@ class ChatCompletions:
         )
 
     def error(self, objection: Objection) -> Mapping[str, object]:
-        """The body of an error."""
         return openai.error(objection)
 
     def writer(self, heard: Heard, number: int) -> Writer:
-        """Who writes the answer."""
         return _Chunks(heard, number)
 
 

@@ -51,15 +51,13 @@ class Messages:
     path = "/v1/messages"
 
     def key(self, headers: Mapping[str, str]) -> str | None:
-        """The key that a request brings."""
         return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ") or None
 
     def wrong_key(self, key: str | None) -> Objection:
-        """What is said to a key that is not the right one."""
         return Objection("x-api-key header is required" if key is None else "invalid x-api-key", status=401)
 
     def heard(self, body: bytes) -> Heard:
-        """The request, if its messages are in an order that a model can go on from."""
+        """Return the request, if its messages are in an order that a model can continue."""
         request = decoded(body, _Request)
         for field in ("model", "max_tokens", "messages"):
             if getattr(request, field) is None:
@@ -74,11 +72,9 @@ class Messages:
         )
 
     def error(self, objection: Objection) -> Mapping[str, object]:
-        """The body of an error."""
         return _error(objection)
 
     def writer(self, heard: Heard, number: int) -> Writer:
-        """Who writes the answer."""
         return _Events(heard, number)
 
 

@@ -1,4 +1,4 @@
-"""What both APIs of OpenAI share: the key, and the shape of an error."""
+"""The common part of both APIs of OpenAI: the key, and the shape of an error."""
 
 from collections.abc import Mapping
 
@@ -6,20 +6,18 @@ from midcourse.testing.wires.wire import Objection
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:
-    """The key of a request."""
+    """Return the key of a request."""
     kind, _, key = headers.get("authorization", "").partition(" ")
     return key if kind.lower() == "bearer" else None
 
 
 def wrong_key(key: str | None) -> Objection:
-    """What is said to a key that is not the right one."""
     if not key:
         return Objection("You didn't provide an API key.", status=401)
     return Objection(f"Incorrect API key provided: {key[:4]}****.", status=401, code="invalid_api_key")
 
 
 def error(objection: Objection) -> dict[str, object]:
-    """The body of an error."""
     return {
         "error": {
             "message": objection.message,

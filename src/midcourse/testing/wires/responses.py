@@ -40,15 +40,13 @@ class Responses:
     path = "/v1/responses"
 
     def key(self, headers: Mapping[str, str]) -> str | None:
-        """The key that a request brings."""
         return openai.bearer(headers)
 
     def wrong_key(self, key: str | None) -> Objection:
-        """What is said to a key that is not the right one."""
         return openai.wrong_key(key)
 
     def heard(self, body: bytes) -> Heard:
-        """The request, if its items are in an order that a model can go on from."""
+        """Return the request, if its items are in an order that a model can continue."""
         request = decoded(body, _Request)
         if not request.model:
             raise Objection("Missing required parameter: 'model'.", code="missing_required_parameter", param="model")
@@ -75,11 +73,9 @@ class Responses:
         )
 
     def error(self, objection: Objection) -> Mapping[str, object]:
-        """The body of an error."""
         return openai.error(objection)
 
     def writer(self, heard: Heard, number: int) -> Writer:
-        """Who writes the answer."""
         return _Events(heard, number)
 
 
@@ -141,7 +137,7 @@ def _check_message(item: _Item, at: int) -> None:
 
 
 def _said(items: Sequence[_Item]) -> list[Said]:
-    """The items as messages: what the model says between two others is one message, however many items it is."""
+    """Return the items as messages: the model's items between two others are one message."""
     made: list[Said] = []
     for item in items:
         match item.type:
@@ -211,7 +207,7 @@ class _Events:
         return self._event("error", code=code, message=objection.message, param=objection.param)
 
     def whole(self, pieces: Sequence[Piece], usage: Usage) -> Mapping[str, object]:
-        for piece in pieces:  # the same items as in a stream, whose events nobody reads
+        for piece in pieces:  # the same items as in a stream, whose events are not read
             if isinstance(piece, Text):
                 self.text(piece.text)
             elif isinstance(piece, Call):

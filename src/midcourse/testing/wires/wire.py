@@ -1,4 +1,4 @@
-"""What is the same in every API: a request is heard or objected to, and the answer is written piece by piece."""
+"""The common part of every API: a request is read or refused, and the answer is written piece by piece."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from midcourse.models.script import Call, Conversation, Piece, Usage
 T = TypeVar("T")
 
 CREATED: Final = 1_700_000_000
-"""When every answer was made: a fixed second, so that the same script gives the same bytes."""
+"""The time of every answer: a fixed second, so that the same script gives the same bytes."""
 
 
 class Objection(Exception):
@@ -39,35 +39,35 @@ class Writer(Protocol):
     """Writes one answer. The methods return bytes of a stream of server-sent events; ``whole`` is the same at once."""
 
     def begin(self) -> bytes:
-        """What comes before anything is said."""
+        """Return the bytes before the first piece."""
         ...
 
     def text(self, part: str) -> bytes:
-        """A word."""
+        """Return a word."""
         ...
 
     def call(self, call: Call) -> bytes:
-        """The beginning of a call: its id and its name."""
+        """Return the beginning of a call: its id and its name."""
         ...
 
     def arguments(self, part: str) -> bytes:
-        """A fragment of the arguments of the call that was begun last."""
+        """Return a fragment of the arguments of the call that was begun last."""
         ...
 
     def garbage(self, text: str) -> bytes:
-        """``text`` where a client expects JSON."""
+        """Return ``text`` where a client expects JSON."""
         ...
 
     def end(self, usage: Usage) -> bytes:
-        """What comes after everything is said."""
+        """Return the bytes after the last piece."""
         ...
 
     def broken(self, objection: Objection) -> bytes:
-        """What is sent when an answer fails that has begun."""
+        """Return the bytes for an answer that fails after its beginning."""
         ...
 
     def whole(self, pieces: Sequence[Piece], usage: Usage) -> Mapping[str, object]:
-        """The answer to a request that does not stream."""
+        """Return the answer to a request that does not stream."""
         ...
 
 
@@ -77,15 +77,15 @@ class Wire(Protocol):
     path: str
 
     def key(self, headers: Mapping[str, str]) -> str | None:
-        """The key that a request brings."""
+        """Return the key of a request."""
         ...
 
     def wrong_key(self, key: str | None) -> Objection:
-        """What is said to a key that is not the right one."""
+        """Return the error for a wrong key."""
         ...
 
     def heard(self, body: bytes) -> Heard:
-        """The request in ``body``.
+        """Return the request in ``body``.
 
         Raises:
             Objection: the provider would refuse it.
@@ -93,16 +93,16 @@ class Wire(Protocol):
         ...
 
     def error(self, objection: Objection) -> Mapping[str, object]:
-        """The body of an answer that is an error."""
+        """Return the body of an answer that is an error."""
         ...
 
     def writer(self, heard: Heard, number: int) -> Writer:
-        """Who writes the answer to the request that is the ``number``-th of this server."""
+        """Return the writer of the answer to the ``number``-th request of this server."""
         ...
 
 
 def decoded(body: bytes, kind: type[T]) -> T:
-    """The request as ``kind``. What a field should be is said as msgspec says it; unknown fields are left alone."""
+    """Decode the request as ``kind``. Wrong fields are reported as msgspec does; unknown fields are ignored."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
@@ -112,11 +112,10 @@ def decoded(body: bytes, kind: type[T]) -> T:
 
 
 def encoded(value: object) -> bytes:
-    """JSON."""
     return msgspec.json.encode(value)
 
 
 def event(data: Mapping[str, Any], name: str | None = None) -> bytes:
-    """A server-sent event."""
+    """Return a server-sent event."""
     named = b"" if name is None else b"event: %s\n" % name.encode()
     return named + b"data: " + encoded(data) + b"\n\n"

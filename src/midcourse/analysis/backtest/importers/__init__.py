@@ -15,11 +15,11 @@ __all__ = ["Progress", "read_recordings", "recording_of"]
 Progress = Callable[[float, int], None]
 """Told which share of the bytes has been read, and how many runs that were."""
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz")
-"""What is taken from a folder."""
+"""The files that are read from a folder."""
 
 
 class Format(NamedTuple):
-    """How a file is written, how a line of it is told from others, and who reads it."""
+    """A file format: how a line of it is recognised, and its reader."""
 
     name: str
     is_one: Callable[[dict[str, Any]], bool]
@@ -37,12 +37,12 @@ FORMATS: Final[tuple[Format, ...]] = (
 def read_recordings(
     paths: Iterable[str | Path], *, progress: Progress | None = None, tell: Tell | None = None
 ) -> Iterator[Recording]:
-    """Every run in these files, and in the files of these folders, one after the other.
+    """Read every run in these files, and in the files of these folders, one after the other.
 
-    What cannot be used (a line that is no JSON, a file that was cut off) is told to ``tell``, and reading goes on.
+    Unusable input (a line that is no JSON, a file that was cut off) is reported to ``tell``, and reading continues.
 
     Raises:
-        InvalidInput: there is no such file; or something cannot be used and nobody listens.
+        InvalidInput: there is no such file; or something cannot be used and there is no ``tell``.
     """
     files = list(_files(paths))
     sizes: Mapping[Path, int] = {path: path.stat().st_size for path in files}

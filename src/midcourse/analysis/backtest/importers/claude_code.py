@@ -1,8 +1,8 @@
 """Transcripts of Claude Code: one file a session, one line a message or a piece of one.
 
-A session is one recording, cut into turns where a person speaks, so that the time nobody worked is not counted. What a
-subagent did is a recording of its own. A message's tokens stand at its last row, when they are known; output is a lower
-bound where the transcript holds snapshots of a stream. How a session ended is not in a transcript: outcome unknown.
+A session is one recording, cut into turns where a person speaks, so that idle time is not counted. Each subagent is a
+recording of its own. A message's tokens are in its last row, when they are known; output is a lower bound where the
+transcript holds snapshots of a stream. A transcript does not tell how a session ended: the outcome is unknown.
 """
 
 from collections.abc import Iterator
@@ -26,13 +26,13 @@ from midcourse.policy.run_activity import Called
 SOURCE: Final = "claude_code"
 _KINDS: Final = frozenset({"user", "assistant", "summary", "system", "file-history-snapshot", "queue-operation"})
 _NOBODY: Final = ("<local-command-", "<bash-stdout>", "<bash-stderr>", "<system-reminder>", "<task-notification>")
-"""How texts begin that stand where a person's would, and that no person wrote."""
+"""The beginnings of texts in a person's place that no person wrote."""
 _REFUSED: Final = "The user doesn't want to proceed with this tool use"
 _PLACES: Final = ("file_path", "notebook_path", "path", "url")
 
 
 class TokenCounts(msgspec.Struct, gc=False):
-    """What a message used."""
+    """The tokens of a message."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -67,7 +67,7 @@ _EFFECTS: Final = {
     **dict.fromkeys(("Edit", "MultiEdit", "NotebookEdit", "Write"), "write"),
     **dict.fromkeys(("Glob", "Grep", "LS", "NotebookRead", "Read", "WebFetch", "WebSearch"), "read"),
 }
-"""What the tools that everybody has do to what they touch. A shell may do anything."""
+"""The effects of the built-in tools. A shell may do anything."""
 
 
 class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
@@ -97,7 +97,6 @@ _entries = msgspec.json.Decoder(TranscriptLine)
 
 
 def is_line(line: dict[str, Any]) -> bool:
-    """Whether a line is of a transcript."""
     kind = line.get("type")
     return (
         isinstance(kind, str) and kind in _KINDS and not {"sessionId", "leafUuid", "snapshot", "uuid"}.isdisjoint(line)
@@ -105,17 +104,17 @@ def is_line(line: dict[str, Any]) -> bool:
 
 
 def read(lines: Lines) -> Iterator[Recording]:
-    """Every session and every subagent of a file, in the order in which they began."""
+    """Yield every session and every subagent of a file, in the order in which they began."""
     runs: dict[tuple[str, str], list[TranscriptLine]] = {}
     branch: dict[str, str] = {}
     seen: set[str] = set()
     for number, line in lines:
         entry = _entry(lines, number, line)
-        if entry is None or entry.uuid in seen:  # a session that was taken up again repeats its past
+        if entry is None or entry.uuid in seen:  # a session that was continued repeats its past
             continue
         agent = ""
         if entry.is_sidechain:
-            # Old transcripts keep subagents beside each other in one file, told apart only by what follows what.
+            # Old transcripts keep subagents beside each other in one file, distinguished only by what follows what.
             agent = entry.agent_id or branch.get(entry.parent_uuid or "", entry.uuid or "")
         if entry.uuid is not None:
             seen.add(entry.uuid)
@@ -163,7 +162,7 @@ class _Transcript:
                 self.last[key] = index
 
     def recorded(self) -> tuple[Recorder, str]:
-        """The rows, and the model that wrote most of it first."""
+        """Return the rows, and the model that wrote most of it."""
         goal = next((text for entry in self.entries if (text := _said(entry))), "")
         recorder = Recorder(goal)
         first = next((entry.timestamp for entry in self.entries if entry.timestamp), None)
@@ -236,7 +235,7 @@ class _Transcript:
 
 
 def _row(block: Block) -> Called:
-    """What the model said or asked for."""
+    """Return the model's text or tool call."""
     if block.type == "tool_use":
         arguments, digest = recorded_arguments(block.input)
         return Called(kind="model", name=block.name, arguments=arguments, digest=digest, text=f"call {block.name}")
@@ -256,7 +255,7 @@ def _blocks(message: TranscriptMessage) -> list[Block]:
 
 
 def _said(entry: TranscriptLine) -> str:
-    """What a person said in this line; empty if it was none."""
+    """Return a person's text in this line; empty if there is none."""
     if entry.type != "user" or entry.is_meta or entry.is_compact_summary:
         return ""
     text = "\n".join(block.text for block in _blocks(entry.message) if block.type == "text").strip()

@@ -1,9 +1,9 @@
-"""Our own journal: events as ``midcourse events --json`` and the HTTP API print them, or as a store gives them.
+"""Our own journal: events as ``midcourse events --json`` and the HTTP API print them, or as a store returns them.
 
-A session is a recording; its rows are its calls and what people said. How it went is what people said of it: rated 4
-or 5 it is a success and 1 or 2 a failure; an intervention they called right met a failing run, one they called wrong a
-good one. Without such a word, one that completed undisturbed counts as a success and one that failed as a failure; one
-that was stopped or corrected on its way, cancelled, or has not ended, is unknown: nobody knows how it would have gone.
+A session is a recording; its rows are its calls and people's messages. Its outcome follows from people's ratings and
+labels: rated 4 or 5 it is a success and 1 or 2 a failure; an intervention labelled right met a failing run, one
+labelled wrong a good one. Without these, one that completed undisturbed counts as a success and one that failed as a
+failure; one that was stopped or corrected on its way, cancelled, or has not ended, is unknown.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,12 +41,11 @@ _decoder = msgspec.json.Decoder(Sent)
 
 
 def is_event(line: dict[str, Any]) -> bool:
-    """Whether a line is an event."""
     return "position" in line and "at" in line and ("event" in line or ("type" in line and "data" in line))
 
 
 def read(lines: Lines) -> Iterator[Recording]:
-    """Every session of a file: a new one begins where the positions do."""
+    """Yield every session of a file: a new one begins where the positions do."""
     session: list[Recorded] = []
     number_of = 0
     for number, line in lines:
@@ -93,7 +92,7 @@ def _kept(lines: Lines, events: list[Recorded], number: int) -> Iterator[Recordi
 def recording_of(
     events: Iterable[Recorded], *, run_id: str, outcome: Outcome | None = None, tell: Lines | None = None
 ) -> Recording | None:
-    """One session's events as a recording; None if no call of it has ended. ``outcome`` is what is known better."""
+    """Return one session's events as a recording; None without a finished call. ``outcome`` overrides the journal's."""
     reader = JournalReader()
     recorder: Recorder | None = None
     end = _End()
@@ -119,7 +118,7 @@ def recording_of(
     return recorder.done(
         source=agent or SOURCE,
         run_id=run_id,
-        task_key=goal,  # the same wish again, and a fork, are no other task
+        task_key=goal,  # the same goal again, and a fork, are no other task
         outcome=outcome or end.outcome,
         task_class=task_class,
         domain=agent,
@@ -127,7 +126,7 @@ def recording_of(
 
 
 class _End:
-    """How a session went, as far as anybody can say."""
+    """The end of a session, as far as it is known."""
 
     def __init__(self) -> None:
         self._ended: Outcome = "unknown"
@@ -136,13 +135,12 @@ class _End:
 
     @property
     def outcome(self) -> Outcome:
-        """What people said; without that, how it ended if nobody had disturbed it."""
+        """The outcome by people's labels; without any, by its end if nothing had disturbed it."""
         if self._said != "unknown":
             return self._said
         return "unknown" if self._is_disturbed and self._ended == "success" else self._ended
 
     def see(self, event: ev.AnyEvent) -> None:
-        """One event more."""
         match event:
             case ev.SessionCompleted():
                 self._ended = "success"

@@ -16,16 +16,16 @@ from midcourse.policy.run_activity import Called
 
 Tell = Callable[[Notice], None]
 INTERRUPTED: Final = "[Request interrupted"
-"""How Claude Code writes down that a person stopped it."""
+"""The mark of Claude Code for a stop by a person."""
 _CUT: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 _MISSHAPEN: Final = msgspec.ValidationError
 _NOT_JSON: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Lines:
-    """The lines of one file, unpacked, with their numbers. What cannot be used is told of, never dropped in silence.
+    """The lines of one file, unpacked, with their numbers. Unusable lines are reported, never dropped in silence.
 
-    A document that is one value over many lines is taken apart: a list into its items, a page of events into these.
+    A document that is one value over many lines is split: a list into its items, a page of events into these.
     """
 
     def __init__(self, path: Path, *, tell: Tell | None = None) -> None:
@@ -33,11 +33,11 @@ class Lines:
         self.file = str(path)
         self.name = path.name.partition(".")[0] or path.name
         self.progress = 0
-        """How many bytes of the file have been read."""
+        """The number of bytes read from the file."""
         self._tell = tell
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Every line that is not blank."""
+        """Yield every line that is not blank."""
         items = self._items()
         if items is not None:
             yield from items
@@ -53,7 +53,7 @@ class Lines:
             self.tell(f"The file is cut off or damaged here ({error}). What comes before is used.", number + 1, 1)
 
     def head(self, tell: Tell, most: int = 20) -> Iterator[Any]:
-        """The values in the first lines, as far as they are JSON: enough to see which format it is."""
+        """Yield the values in the first lines, as far as they are JSON: enough to detect the format."""
         for seen, (_, line) in enumerate(Lines(self.path, tell=tell), start=1):
             with suppress(*_NOT_JSON):
                 yield msgspec.json.decode(line)
@@ -72,7 +72,7 @@ class Lines:
                 yield cast("IO[bytes]", stream), raw
 
     def _items(self) -> list[tuple[int, bytes]] | None:
-        """The values of a file that is not one of lines, with where they begin; None if it is."""
+        """Return the values of a file that does not hold lines, with their offsets; None if it does."""
         first = self._first()
         with suppress(*_NOT_JSON):
             if not isinstance(value := msgspec.json.decode(first), list) and not _is_page(value):
@@ -102,10 +102,10 @@ class Lines:
         return b"null"
 
     def tell(self, sentence: str, line: int | None = None, left_out: int = 0) -> None:
-        """Tell whoever reads.
+        """Report to the reader.
 
         Raises:
-            InvalidInput: something is left out, and nobody listens.
+            InvalidInput: something is left out, and there is no listener.
         """
         self.add(Notice(file=self.file, line=line, sentence=sentence, left_out=left_out))
 
@@ -119,13 +119,13 @@ class Lines:
             raise InvalidInput(str(notice), code="unreadable_recording", file=self.file, line=notice.line)
 
     def left_out(self, line: int, error: Exception, wanted: str) -> None:
-        """A line could not be used as what it should be."""
+        """Report a line that could not be used as expected."""
         what = "not JSON" if isinstance(error, _NOT_JSON) and not isinstance(error, _MISSHAPEN) else f"not {wanted}"
         self.tell(f"This line is {what} ({error}). It is left out.", line, 1)
 
 
 def _is_page(value: Any) -> bool:
-    """Whether that is a page of events, as the HTTP API answers."""
+    """Return True for a page of events, as the HTTP API answers."""
     return isinstance(value, dict) and "events" in value and value.keys() <= {"events", "next"}
 
 
@@ -183,12 +183,11 @@ _decoder = msgspec.json.Decoder(RunLine)
 
 
 def is_run(line: dict[str, Any]) -> bool:
-    """Whether a line is a run."""
     return isinstance(line.get("steps"), list)
 
 
 def read(lines: Lines) -> Iterator[Recording]:
-    """Every run of a file. A line that is none is told of and left out."""
+    """Yield every run of a file. Other lines are reported and left out."""
     for number, line in lines:
         try:
             run = _decoder.decode(line)
@@ -220,7 +219,7 @@ def read(lines: Lines) -> Iterator[Recording]:
 
 
 def recorded(run: RunLine) -> Recorder | str:
-    """A run's rows as acts; or the kind of a row that nobody knows."""
+    """Return a run's rows as acts, or the kind of an unknown row."""
     recorder = Recorder(run.goal)
     recorder.interrupts = run.interrupt_steps
     recorder.begin(next((row.t_offset_s for row in run.steps if row.t_offset_s is not None), None))

@@ -91,7 +91,7 @@ _CONVERSATION: Final = ("gen_ai.conversation.id", "session.id", "traceloop.assoc
 
 
 class OtelSpan(msgspec.Struct, gc=False, kw_only=True):
-    """A span, whoever wrote it down."""
+    """A span, by any exporter."""
 
     trace: str
     id: str
@@ -104,17 +104,17 @@ class OtelSpan(msgspec.Struct, gc=False, kw_only=True):
     attributes: Attributes
 
     def get(self, names: Iterable[str]) -> Any:
-        """The first of these attributes that there is."""
+        """Return the first of these attributes that there is."""
         return next((value for name in names if (value := self.attributes.get(name)) not in (None, "")), None)
 
     def text(self, names: Iterable[str]) -> str:
-        """The same, as text."""
+        """Return the first of these attributes as text."""
         value = self.get(names)
         return "" if value is None else str(value)
 
     @property
     def kind(self) -> CallKind | None:
-        """Whether it is the call of a model or a tool; None for what only holds others together."""
+        """The kind of call: a model or a tool; None for a span that only groups others."""
         operation = self.text(_OPERATION).lower()
         if operation in _KINDS:
             return _KINDS[operation]
@@ -127,7 +127,7 @@ class OtelSpan(msgspec.Struct, gc=False, kw_only=True):
 
 
 def is_trace(line: dict[str, Any]) -> bool:
-    """Whether a line is an export, or a span."""
+    """Return True if a line is an export, or a span."""
     if "resourceSpans" in line or "resource_spans" in line:
         return True
     has_trace = "traceId" in line or "trace_id" in line or isinstance(line.get("context"), dict)
@@ -135,7 +135,7 @@ def is_trace(line: dict[str, Any]) -> bool:
 
 
 def spans_in(line: dict[str, Any]) -> Iterator[OtelSpan]:
-    """The spans of a line: an export of many, one that is the SDK's, or one that holds its children."""
+    """Yield the spans of a line: an export of many, a single one of the SDK, or one with its children."""
     exported = line.get("resourceSpans", line.get("resource_spans"))
     if exported is None:
         yield from _plain(line)
@@ -194,7 +194,7 @@ def _attributes(value: Any) -> Attributes:
 
 
 def _flat(before: str, value: dict[str, Any]) -> dict[str, Any]:
-    """Some write ``gen_ai.usage.input_tokens`` as objects within objects."""
+    """Flatten nested attributes: some write ``gen_ai.usage.input_tokens`` as objects within objects."""
     found: dict[str, Any] = {}
     for name, one in value.items():
         found[before + name] = one
@@ -269,7 +269,7 @@ def _span_of(value: Any) -> float | None:
 
 
 def read(lines: Lines) -> Iterator[Recording]:
-    """Every conversation of a file, in the order in which they are first seen."""
+    """Yield every conversation of a file, in the order in which they are first seen."""
     traces: dict[str, list[OtelSpan]] = {}
     for number, line in lines:
         try:
@@ -328,7 +328,7 @@ def _recording(lines: Lines, name: str, turns: list[list[OtelSpan]], prices: Pri
 
 
 def _outcome(turns: list[list[OtelSpan]]) -> Outcome:
-    """By the root span of the last turn."""
+    """Return the outcome by the root span of the last turn."""
     known = {span.id for span in turns[-1]}
     roots = [span.status for span in turns[-1] if not span.parent or span.parent not in known]
     if "error" in roots:
@@ -378,7 +378,7 @@ def _number(value: Any) -> int | None:
 
 
 def _content(value: Any) -> str:
-    """The text of a message, which some write as JSON in a string."""
+    """Return the text of a message, which some write as JSON in a string."""
     if isinstance(value, str) and value[:1] in ("[", "{"):
         with suppress(msgspec.MsgspecError, RecursionError):
             return texts(msgspec.json.decode(value)) or value
@@ -386,7 +386,7 @@ def _content(value: Any) -> str:
 
 
 def _goal(spans: list[OtelSpan]) -> str:
-    """What the person asked for first, as far as the trace holds it."""
+    """Return the person's first request, as far as the trace holds it."""
     for span in sorted(spans, key=lambda one: one.start or 0.0):
         messages = span.get(("gen_ai.input.messages",))
         if isinstance(messages, str):
