@@ -269,10 +269,10 @@ def _finish(operation: Schema, route: APIRoute, examples: Mapping[str, Any]) -> 
         }
         if not answer["content"]:
             del answer["content"]
-    operation["responses"] = dict(sorted(responses.items()))
     if "get" in methods and "ETag" in responses["200"].get("headers", ()):
         operation["parameters"] = [*operation.get("parameters", ()), _IF_NONE_MATCH]
         responses["304"] = {"description": "It is as it was.", "headers": _headers(["ETag"])}
+    operation["responses"] = dict(sorted(responses.items()))
     for parameter in operation.get("parameters", ()):
         parameter["schema"] = _without_null(parameter["schema"])
     for content in operation.get("requestBody", {}).get("content", {}).values():
