@@ -10,7 +10,7 @@ from typing import Final
 TESTS: Final = Path(__file__).parents[1]
 KEPT: Final = {
     "adapters": 29,
-    "chaos": 17,
+    "chaos": 20,
     "checkpoints": 6,
     "cli": 8,
     "client": 8,
@@ -21,7 +21,7 @@ KEPT: Final = {
     "examples": 4,
     "models": 5,
     "monitors": 1,
-    "promises": 14,
+    "promises": 16,
     "replay": 3,
     "server": 17,
     "telemetry": 1,

@@ -12,6 +12,7 @@ from midcourse.analysis.reports.fleet import NAMELESS, Fleet, default_policy, re
 from midcourse.analysis.reports.html import POLICY, page
 from midcourse.analysis.reports.proposals import Proposal
 from midcourse.analysis.reports.report import Report
+from midcourse.core.interventions import LATEST
 from midcourse.core.to_json import to_json
 from midcourse.policy.schema import REFERENCE
 from midcourse.policy.versions import resolved
@@ -28,7 +29,7 @@ Since = Annotated[
     float | None,
     Query(
         ge=0,
-        le=1e12,
+        le=LATEST,
         allow_inf_nan=False,
         description="Sessions that began since: seconds since 1970. Left out: a week ago.",
     ),

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from midcourse.core.audit import Audited
+from midcourse.core.interventions import LATEST
 from midcourse.core.request_checks import check_audit
 from midcourse.core.tenants import tenant_of
 from midcourse.core.to_json import to_json
@@ -43,7 +44,7 @@ async def agents(caller: Watcher, limit: LimitQuery = USUAL, cursor: CursorQuery
 
 AuditSession = Annotated[str | None, Query(max_length=300, description="Those of one session.")]
 AuditSince = Annotated[
-    float | None, Query(ge=0, le=1e12, allow_inf_nan=False, description="From this time on, in seconds since 1970.")
+    float | None, Query(ge=0, le=LATEST, allow_inf_nan=False, description="From this time on, in seconds since 1970.")
 ]
 LINES: Final = "application/x-ndjson"
 
