@@ -10,11 +10,12 @@ from bench.harness import Result, median, p99
 from midcourse.core.policy_decision import INTERRUPTS
 from midcourse.core.terms import TaskClass
 from midcourse.policy.document import Policy
-from midcourse.policy.evaluation import evaluate, rules_of
+from midcourse.policy.evaluation import evaluate
 from midcourse.policy.profiles import STANDARD
 from midcourse.policy.run_activity import AnyAct, Begun, Called, Planned, Reported, Rested, SteppedIn, WentOn
 from midcourse.policy.signals.calls_left import CallHistory
 from midcourse.policy.signals.run_monitor import RunMonitor
+from midcourse.policy.thresholds import rules_of
 
 QUESTION: Final = "policy evaluation of an event, p99"
 EVENTS: Final = 20_000

@@ -23,14 +23,23 @@ from midcourse.people.inbox import _rules as rules_of_asks  # pyright: ignore[re
 from midcourse.policy import versions
 from midcourse.policy.document import CLASSES, Policy
 from midcourse.policy.durations import Span
-from midcourse.policy.evaluation import behind as gone_back_behind
-from midcourse.policy.evaluation import evaluate, is_too_early, rests, rules_of, worth_of
+from midcourse.policy.evaluation import evaluate
 from midcourse.policy.observation import Observed
 from midcourse.policy.pace import pace_of
 from midcourse.policy.profiles import STANDARD
-from midcourse.policy.restraint import InterventionLedger, JudgedIntervention, is_mistrusted, restrain, wrong_lately
+from midcourse.policy.restraint import (
+    InterventionLedger,
+    JudgedIntervention,
+    is_mistrusted,
+    is_too_early,
+    restrain,
+    worth_of,
+    wrong_lately,
+)
 from midcourse.policy.signals.calls_left import CallHistory, class_of
 from midcourse.policy.signals.self_asks import near
+from midcourse.policy.thresholds import behind as gone_back_behind
+from midcourse.policy.thresholds import rests, rules_of
 from midcourse.policy.validation import contradictions, parameters
 from midcourse.policy.yaml_reader import policy_of
 from midcourse.policy.yaml_writer import to_yaml

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 import midcourse
 from midcourse.people.inbox_rules import InboxAsk
 from midcourse.policy import versions
+from midcourse.policy.alarm_batches import Batch
 from midcourse.policy.document import ErrorRule, Policy
 from midcourse.policy.durations import Span
 from midcourse.policy.profiles import STANDARD
-from midcourse.policy.restraint import Batch
 from midcourse.runtime.supervisor import Supervisor
 from midcourse.stores.sqlite.memory import MemoryStore, SharedMemory
 from midcourse.testing import FakeClock

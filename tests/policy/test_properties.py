@@ -18,7 +18,7 @@ from midcourse.core.policy_decision import INTERRUPTS, SEVERITY, Decision, Reaso
 from midcourse.errors import StepError
 from midcourse.handle import SessionHandle
 from midcourse.policy.document import CLASSES, Policy
-from midcourse.policy.evaluation import evaluate, rules_of
+from midcourse.policy.evaluation import evaluate
 from midcourse.policy.observation import SIGNALS, Latch, Observed
 from midcourse.policy.profiles import BUILT_IN, PROFILES, STANDARD
 from midcourse.policy.run_activity import (
@@ -35,6 +35,7 @@ from midcourse.policy.run_activity import (
 )
 from midcourse.policy.signals.calls_left import CallHistory
 from midcourse.policy.signals.run_monitor import RunMonitor
+from midcourse.policy.thresholds import rules_of
 from midcourse.runtime.supervisor import Supervisor
 from tests.policy.agents import Box, World, fail, finish, take, think, work
 from tests.policy.runs import GOAL

@@ -6,19 +6,19 @@ import pytest
 from msgspec.structs import replace
 
 from midcourse.core.policy_decision import COSTS_ATTENTION, INTERRUPTS, Alarm, Decision, Level, Reason
+from midcourse.policy.alarm_batches import Batch, batches
 from midcourse.policy.document import CostRule, LoopRule, Policy, Restraint, WorthRule
 from midcourse.policy.durations import Span
-from midcourse.policy.evaluation import evaluate, worth_of
+from midcourse.policy.evaluation import evaluate
 from midcourse.policy.profiles import PROFILES, STANDARD
 from midcourse.policy.restraint import (
-    Batch,
     InterventionLedger,
     JudgedIntervention,
-    batches,
     counted,
     is_mistrusted,
     restrain,
     share_of_a_run,
+    worth_of,
     wrong_lately,
 )
 from midcourse.policy.run_activity import SteppedIn

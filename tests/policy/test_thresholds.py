@@ -13,13 +13,15 @@ from msgspec.structs import replace
 from midcourse.core.policy_decision import Level
 from midcourse.core.terms import TaskClass
 from midcourse.policy.document import CostRule, Levels, Policy
-from midcourse.policy.evaluation import after, evaluate, rules_of, worth_of
+from midcourse.policy.evaluation import after, evaluate
 from midcourse.policy.observation import SIGNALS, Latch
 from midcourse.policy.profiles import PROFILES, STANDARD
+from midcourse.policy.restraint import worth_of
 from midcourse.policy.run_activity import Called
 from midcourse.policy.signals.calls_left import CallHistory
 from midcourse.policy.signals.cost import Spending
 from midcourse.policy.signals.threshold_state import Latches
+from midcourse.policy.thresholds import rules_of
 from tests.policy.runs import MINUTE, Run, level, observed
 from tests.policy.watched_programs import FixedDrift
 

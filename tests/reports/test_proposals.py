@@ -146,7 +146,7 @@ def test_what_came_with_a_stop_does_not_speak_against_the_thresholds_below_it() 
 
 
 def test_no_stop_of_any_signal_is_ever_proposed_away() -> None:
-    from midcourse.policy.evaluation import rules_of
+    from midcourse.policy.thresholds import rules_of
 
     stops = [(rule.signal, mark) for rule in rules_of(STANDARD) for stage, mark in rule.steps if stage == "stop"]
     assert {"cost", "duration", "errors.streak", "resources", "budget"} <= {signal for signal, _ in stops}
@@ -342,7 +342,7 @@ def test_somebody_who_answers_in_time_is_left_alone() -> None:
 
 
 def test_every_threshold_of_the_rules_is_found_in_the_document() -> None:
-    from midcourse.policy.evaluation import rules_of
+    from midcourse.policy.thresholds import rules_of
 
     risky = replace(STANDARD, signals=replace(STANDARD.signals, risk=replace(STANDARD.signals.risk, enabled=True)))
     for rule in rules_of(risky, 0.5):

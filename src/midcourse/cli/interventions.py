@@ -15,7 +15,7 @@ from midcourse.core.interventions import Intervention, LabelledAlarm
 from midcourse.core.replies import Reply
 from midcourse.core.to_json import to_json
 from midcourse.handle import SessionHandle
-from midcourse.policy.restraint import Batch
+from midcourse.policy.alarm_batches import Batch
 
 _MOST = 1000
 _WHY = 40

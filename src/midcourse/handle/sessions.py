@@ -26,9 +26,9 @@ from midcourse.handle.webhooks import Webhooks
 from midcourse.people.alarms import alarms_in_batches, interventions_in, waiting_beside_asks
 from midcourse.people.inbox import PeopleInbox
 from midcourse.people.inbox_rules import HandOver, Inbox, InboxAsk, check_hand_over, check_name
+from midcourse.policy.alarm_batches import Batch
 from midcourse.policy.artifact_shelf import read_artifacts, reviewed
 from midcourse.policy.artifacts import Artifact, by_due, check_reviewed
-from midcourse.policy.restraint import Batch
 from midcourse.ports.audit_log import audit_filter, audit_page, audit_page_before
 from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Head, HeadQuery

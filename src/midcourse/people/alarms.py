@@ -6,11 +6,11 @@ from typing import Final
 from midcourse.core.events import Verdict
 from midcourse.core.interventions import LabelFilter, LabelledAlarm, with_labels
 from midcourse.core.tenants import tenant_of
+from midcourse.policy.alarm_batches import Batch, batches
 from midcourse.policy.artifact_shelf import due, read_artifacts
 from midcourse.policy.artifacts import Artifact, by_due
 from midcourse.policy.intervention_shelf import MOST, alarm_key, intervention_times, read_alarms, read_labels
 from midcourse.policy.profiles import STANDARD
-from midcourse.policy.restraint import Batch, batches
 from midcourse.ports.store import Store
 
 MOST_SHOWN: Final = 50

@@ -15,8 +15,8 @@ import msgspec
 
 from midcourse.core.ids import AskId, SessionId, StepId
 from midcourse.errors import InvalidInput
+from midcourse.policy.alarm_batches import Batch
 from midcourse.policy.artifacts import Artifact
-from midcourse.policy.restraint import Batch
 
 News = Literal["ask.reminder", "ask.escalated"]
 OPERATORS: Final = "operate"

@@ -28,9 +28,9 @@ from midcourse.people.leader_lease import LeaderLease
 from midcourse.people.outbox import WEBHOOKS, Outbox, forget_session
 from midcourse.people.webhook_sender import Sender
 from midcourse.people.webhooks import TEXT_LIMIT, Delivery, Webhook, delivery
+from midcourse.policy.alarm_batches import batches
 from midcourse.policy.intervention_shelf import intervention_times, read_alarms
 from midcourse.policy.profiles import STANDARD
-from midcourse.policy.restraint import batches
 from midcourse.ports.clock import Clock
 from midcourse.ports.shelves import readable
 from midcourse.ports.store import Head, Store

@@ -1,4 +1,4 @@
-"""Limits over many sessions: how often a person may be interrupted, and signals that were wrong too often. Pure.
+"""What holds a decision back: one run's class, age and worth; then a person's hour, and signals often wrong. Pure.
 
 An intervention that is held back here is not lost: people are notified with the next batch. A person's limit counts
 only what the person has to answer: an agent that explains its plan costs no attention.
@@ -11,11 +11,97 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from midcourse.core.policy_decision import COSTS_ATTENTION, SEVERITY, Alarm, Decision
-from midcourse.policy.document import Policy
-from midcourse.policy.evaluation import Rule, rules_of
+from midcourse.core.money import money
+from midcourse.core.policy_decision import COSTS_ATTENTION, SEVERITY, Decision, Level, Worth
+from midcourse.policy.document import ClassRule, Policy
+from midcourse.policy.observation import Observed
+from midcourse.policy.thresholds import Rule, rules_of
 
 HOUR = 3600.0
+
+
+def held_back(
+    policy: Policy, wanted: Level, observed: Observed, first_after: float, *, is_wished: bool
+) -> tuple[Level, tuple[str, ...], Worth | None]:
+    """Return what remains of a wanted level: limited by the class, then by how early it is, then by its worth."""
+    if SEVERITY[wanted] <= SEVERITY["notify"]:
+        return wanted, (), None
+    rule = policy.classes.of(observed.task_class)
+    goes_through = wanted == "stop" or is_wished
+    named = f"{'declared' if observed.is_class_declared else 'taken for'} {observed.task_class}"
+    # A guess about its class takes no stop and no wish of its people from a run.
+    if rule.automatic == "never" and not (goes_through and may_stop(rule, is_declared=observed.is_class_declared)):
+        return "notify", (f"a run {named} is never interrupted by a policy",), None
+    if goes_through:
+        return wanted, (), worth_of(policy, observed, wanted) if wanted != "stop" else None
+    if rule.automatic == "watched":
+        return "notify", (f"a run {named} is only watched; stops and milestones alone interrupt it",), None
+    held = _too_early(policy, observed, first_after)
+    asked = observed.plan_asked_at
+    if wanted == "pause" and asked is not None and observed.actions - asked < policy.restraint.patience:
+        held.append(f"it was asked for its plan {observed.actions - asked} actions ago")
+    every = policy.restraint.requests_per_intervention
+    allowed = 1 + observed.requests // every if every else observed.occasions + 1
+    is_another = wanted == "ask_plan" or not observed.is_explaining
+    if is_another and observed.occasions >= allowed:
+        held.append(f"{observed.occasions} in {observed.requests} requests; at most 1 for every {every:,}")
+    finish = policy.signals.calls_left.finish
+    if observed.share_left is not None and finish is not None and observed.share_left < finish:
+        held.append(f"{observed.share_left:.0%} of its calls are left: it may finish")
+    worth = worth_of(policy, observed, wanted)
+    if worth is not None and not worth.is_worth_it:
+        held.append("it would cost more than it avoids")
+    return ("notify", tuple(held), worth) if held else (wanted, (), worth)
+
+
+def may_stop(rule: ClassRule, *, is_declared: bool) -> bool:
+    """Return True if hard stops and milestones interrupt a run of this class."""
+    return rule.automatic != "never" or not (is_declared or rule.strategy == "protect")
+
+
+def is_too_early(policy: Policy, observed: Observed) -> bool:
+    """Return True if a run has not worked for long enough to be judged."""
+    return bool(_too_early(policy, observed, policy.restraint.first_after))
+
+
+def _too_early(policy: Policy, observed: Observed, first_after: float) -> list[str]:
+    actions = policy.restraint.first_after_actions
+    held: list[str] = []
+    if observed.actions < actions:
+        held.append(f"{observed.actions} of {actions} actions")
+    if observed.elapsed is not None and observed.elapsed < first_after:
+        held.append(f"{observed.elapsed:.0f} of {first_after:g} seconds")
+    return held
+
+
+def worth_of(policy: Policy, observed: Observed, level: Level) -> Worth | None:
+    """Return what an interruption now would avoid and cost; None if no cost is known."""
+    rule = policy.restraint.worth
+    dollars, seconds = observed.dollars_per_request, observed.seconds_per_request
+    if not dollars and seconds is None:
+        return None
+    chance = observed.values.get("risk", rule.chance)
+    left = observed.calls_left if observed.calls_left is not None else float(observed.actions)
+    guessed = "" if observed.calls_left is not None else " (as many as so far)"
+    price = rule.per_request if dollars is None else dollars
+    wasted = chance * left
+    spent = rule.per_request + rule.per_kilobyte * observed.kilobytes + rule.recovery
+    attention = 0.0 if level == "ask_plan" else float(rule.attention)
+    minutes = (attention + rule.quality * rule.quality_for) / 60
+    avoided = wasted * price, wasted * (seconds or 0.0) / 60
+    sentence = (
+        f"worth: {money(avoided[0])} and {_rough(avoided[1])} min expected waste "
+        f"({chance:.2g} × {_rough(left)} requests{guessed}) against {money(spent)} and {_rough(minutes)} min"
+    )
+    return Worth(avoided[0], avoided[1], spent, minutes, rule.minute, sentence)
+
+
+# ---- words
+
+
+def _rough(value: float) -> str:
+    """Round to two digits, and keep all of them before the point: 1.1e+03 is hard to read."""
+    return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
 
 
 class InterventionLedger(msgspec.Struct, gc=False, frozen=True, kw_only=True):
@@ -104,35 +190,3 @@ def is_mistrusted(policy: Policy, signal: str, ledger: InterventionLedger) -> bo
     """Return True if a signal was wrong more often than the policy allows, of enough labels."""
     wrong, labelled = ledger.wrong.get(signal, (0, 0))
     return labelled >= max(1, policy.restraint.labels) and wrong / labelled > policy.restraint.false_positives
-
-
-class Batch(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """Alarms that reach a person together, at ``ready_at``. An interruption is a batch of its own, at once."""
-
-    person: str
-    since: float
-    ready_at: float
-    alarms: tuple[Alarm, ...]
-
-
-def batches(alarms: Iterable[Alarm], gather: float, of_policies: Mapping[str, float] = {}) -> list[Batch]:
-    """Gather alarms, given in the order of their time, into batches: the first opens a window of ``gather``.
-
-    ``of_policies`` overrides it, by who stepped in: nothing waits longer than its own policy allows.
-    """
-    made: list[Batch] = []
-    windows: dict[str, Batch] = {}
-    for alarm in alarms:
-        if alarm.level != "notify":
-            made.append(Batch(person=alarm.person, since=alarm.at, ready_at=alarm.at, alarms=(alarm,)))
-            continue
-        told_at = alarm.at + of_policies.get(alarm.by, gather)
-        window = windows.get(alarm.person)
-        if window is not None and alarm.at < window.ready_at:
-            ready_at = min(window.ready_at, told_at)
-            windows[alarm.person] = replace(window, ready_at=ready_at, alarms=(*window.alarms, alarm))
-            continue
-        if window is not None:
-            made.append(window)
-        windows[alarm.person] = Batch(person=alarm.person, since=alarm.at, ready_at=told_at, alarms=(alarm,))
-    return sorted([*made, *windows.values()], key=lambda batch: batch.ready_at)

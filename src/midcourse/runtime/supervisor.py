@@ -26,7 +26,6 @@ from midcourse.core.tenants import MARK, tenant_of
 from midcourse.core.terms import UNWATCHED, TaskClass, Terms
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, StoreError
 from midcourse.policy.document import CLASSES, Environments, Policy
-from midcourse.policy.evaluation import may_stop
 from midcourse.policy.intervention_shelf import (
     LabelRecord,
     alarm_of,
@@ -43,6 +42,7 @@ from midcourse.policy.restraint import (
     InterventionLedger,
     JudgedIntervention,
     counted,
+    may_stop,
     restrain,
     wrong_lately,
 )

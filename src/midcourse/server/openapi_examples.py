@@ -29,9 +29,9 @@ from midcourse.core.switches import Reached, Released, Switch, SwitchReport, che
 from midcourse.core.terms import Terms
 from midcourse.core.to_json import to_json as spelled
 from midcourse.errors import Refused
+from midcourse.policy.alarm_batches import batches
 from midcourse.policy.intervention_shelf import alarm_of
 from midcourse.policy.profiles import BUILT_IN, STANDARD
-from midcourse.policy.restraint import batches
 from midcourse.policy.signals.run_monitor import RunMonitor
 from midcourse.policy.signals.session_signals import Gauges
 from midcourse.policy.versions import KeptPolicy, summary_of

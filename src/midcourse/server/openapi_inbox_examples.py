@@ -9,9 +9,9 @@ from midcourse.core.ids import AskId, StepId
 from midcourse.core.to_json import to_json
 from midcourse.people.inbox_rules import HandOver, Inbox, InboxAsk
 from midcourse.people.webhooks import DeliveryOutcome, Webhook, delivery, delivery_view, tried, webhook_view
+from midcourse.policy.alarm_batches import Batch
 from midcourse.policy.artifacts import Artifact
 from midcourse.policy.profiles import STANDARD
-from midcourse.policy.restraint import Batch
 from midcourse.ports.store import Head
 from midcourse.server.stream import frame
 

@@ -24,8 +24,8 @@ from midcourse.core.switches import Reach, Reached, Released, Switch
 from midcourse.core.terms import Terms
 from midcourse.people.inbox_rules import HandOver, Inbox
 from midcourse.people.webhooks import DeliveryView, WebhookView
+from midcourse.policy.alarm_batches import Batch
 from midcourse.policy.artifacts import Artifact
-from midcourse.policy.restraint import Batch
 from midcourse.ports.store import Head
 from midcourse.server.logins import BrowserSession
 from midcourse.server.stream import Reason

@@ -19,7 +19,7 @@ from midcourse.core.replies import Reply
 from midcourse.core.session import Message, Session
 from midcourse.core.switches import Reach, SwitchReport
 from midcourse.core.to_json import to_json
-from midcourse.policy.restraint import Batch
+from midcourse.policy.alarm_batches import Batch
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head
 from midcourse.server.logins import Login, described

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midcourse.core.signals import MOST_POINTS, TITLES, Curve, thinned
-from midcourse.policy.evaluation import Rule, threshold_state
 from midcourse.policy.observation import SIGNALS
+from midcourse.policy.thresholds import Rule, threshold_state
 
 POINTS = st.lists(st.tuples(st.floats(0, 1e4), st.floats(-1e6, 1e6)), min_size=1, max_size=60)
 

@@ -28,7 +28,7 @@ from midcourse.core.ids import SessionId
 from midcourse.core.rates import Stopper
 from midcourse.core.terms import TaskClass
 from midcourse.policy.document import CLASSES, Policy
-from midcourse.policy.evaluation import may_stop
+from midcourse.policy.restraint import may_stop
 
 _AUTOMATIC: Final = frozenset[Stopper](("policy", "agent"))
 

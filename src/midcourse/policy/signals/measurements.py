@@ -7,7 +7,6 @@ from typing import Protocol
 from midcourse.core.money import money
 from midcourse.core.policy_decision import Unseen
 from midcourse.policy.document import Policy
-from midcourse.policy.evaluation import Rule
 from midcourse.policy.run_activity import AnyAct, Begun, Called, Planned, Reported, Said
 from midcourse.policy.signals.calls_left import CallHistory, calls_left
 from midcourse.policy.signals.cost import Spending
@@ -18,6 +17,7 @@ from midcourse.policy.signals.repeated_calls import Loops
 from midcourse.policy.signals.scope_growth import ResourceScope
 from midcourse.policy.signals.token_rate import TokenRate
 from midcourse.policy.signals.working_time import Stopwatch
+from midcourse.policy.thresholds import Rule
 
 _UNMEASURED = 100
 """Actions, the newest, that are kept until the encoder is loaded, so that these do not go unmeasured."""

@@ -13,13 +13,15 @@ from midcourse.core.hypothesis import asked_by
 from midcourse.core.policy_decision import SEVERITY, Decision, Unseen
 from midcourse.core.terms import TaskClass
 from midcourse.policy.document import Policy
-from midcourse.policy.evaluation import Rule, after, evaluate, is_too_early, may_stop, rules_of
+from midcourse.policy.evaluation import after, evaluate
 from midcourse.policy.observation import Latch, Observed
+from midcourse.policy.restraint import is_too_early, may_stop
 from midcourse.policy.run_activity import AnyAct, Begun, Called, SteppedIn, WentOn
 from midcourse.policy.signals.calls_left import NO_HISTORY, CallHistory, class_of
 from midcourse.policy.signals.measurements import OF_SESSION, DriftGauge, Measures, RiskGauge
 from midcourse.policy.signals.self_asks import QUESTIONS, ambiguous, cause_of, near, near_marks
 from midcourse.policy.signals.threshold_state import Latches
+from midcourse.policy.thresholds import Rule, rules_of
 
 
 class RunMonitor:

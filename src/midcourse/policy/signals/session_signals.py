@@ -6,10 +6,10 @@ import msgspec
 
 from midcourse.core import events as ev
 from midcourse.core.signals import TITLES, Curve, Past, Signal
-from midcourse.policy.evaluation import Rule, threshold_state
 from midcourse.policy.observation import SIGNALS
 from midcourse.policy.signals.journal_reader import JournalReader
 from midcourse.policy.signals.run_monitor import RunMonitor
+from midcourse.policy.thresholds import Rule, threshold_state
 
 _WITH_TIME: Final = frozenset({"duration", "hypothesis"})
 """Signals that grow by a second each second, although nothing happens."""

@@ -8,8 +8,8 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from midcourse.policy.document import Restraint
-from midcourse.policy.evaluation import Rule, armed, behind, rests
 from midcourse.policy.observation import Latch
+from midcourse.policy.thresholds import Rule, armed, behind, rests
 
 _ADDS_UP = frozenset({"duration", "cost", "budget", "resources", "api_calls", "compute_seconds", "bytes"})
 """Signals that only ever grow in a turn, or whose share begins anew where a budget is set."""

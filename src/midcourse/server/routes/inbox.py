@@ -13,8 +13,8 @@ from midcourse.errors import InvalidInput
 from midcourse.people.alarms import waiting_beside_asks
 from midcourse.people.inbox import PeopleInbox
 from midcourse.people.inbox_rules import Inbox, ask_order, check_hand_over, check_name
+from midcourse.policy.alarm_batches import Batch
 from midcourse.policy.artifacts import Artifact
-from midcourse.policy.restraint import Batch
 from midcourse.server import schemas
 from midcourse.server.auth import Access
 from midcourse.server.caller import Caller, Sender, Watcher

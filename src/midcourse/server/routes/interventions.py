@@ -8,8 +8,8 @@ from starlette.responses import Response
 from midcourse.core.interventions import LATEST, LONGEST_GATHER, Intervention, LabelFilter, LabelledAlarm
 from midcourse.core.to_json import to_json
 from midcourse.people.alarms import alarms_in_batches, interventions_in
+from midcourse.policy.alarm_batches import Batch
 from midcourse.policy.intervention_shelf import alarm_key
-from midcourse.policy.restraint import Batch
 from midcourse.server.caller import Reader, Watcher
 from midcourse.server.openapi import answers
 from midcourse.server.pages import USUAL, CursorQuery, LimitQuery, Pages
