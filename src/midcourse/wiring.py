@@ -26,7 +26,7 @@ from midcourse.ports.meter import UNMETERED, Meter
 from midcourse.ports.projection import Projection
 from midcourse.ports.store import Store
 from midcourse.projections.checkpoints import Checkpoints, Unconfigured
-from midcourse.projections.redis import RedisBoard
+from midcourse.projections.redis_connection import RedisBoard
 from midcourse.runtime.agents import Agent, registered
 from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings

@@ -27,8 +27,8 @@ import msgspec
 
 import midcourse
 from midcourse import Midcourse, MidcourseError, SessionHandle, Settings
-from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.events import Recorded
+from midcourse.core.interrupted_calls import DID_IT_HAPPEN
 from midcourse.core.session import ENDED, Session
 from midcourse.runtime.call_recovery import DID_NOT, HAPPENED
 from tests.faults.checker import Deed, Evidence, violations

@@ -15,7 +15,7 @@ import msgspec
 
 import midcourse
 from midcourse import Midcourse, MidcourseError, Reply, Scope, SessionHandle
-from midcourse.core.effects import DID_IT_HAPPEN
+from midcourse.core.interrupted_calls import DID_IT_HAPPEN
 from midcourse.core.session import OpenAsk, Session
 from midcourse.ports.store import Head
 from midcourse.runtime.call_recovery import DID_NOT, HAPPENED

@@ -8,8 +8,8 @@ from typing import Any, Final
 from midcourse.core import agent_rights, decisions, pauses
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.effects import RecoveryAction, next_act
 from midcourse.core.ids import StepId
+from midcourse.core.interrupted_calls import RecoveryAction, next_act
 from midcourse.core.session import Status
 from midcourse.runtime import control
 from midcourse.runtime.call_recovery import CallRecovery

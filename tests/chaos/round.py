@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import midcourse
 from midcourse import Midcourse, MidcourseError
-from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, SessionId
+from midcourse.core.interrupted_calls import DID_IT_HAPPEN
 from midcourse.core.session import ENDED
 from midcourse.ports.store import Store
 from midcourse.runtime.call_recovery import DID_NOT, HAPPENED

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from midcourse.clock import SystemClock
-from midcourse.server.logins import CODE_SECONDS, SESSION_SECONDS
+from midcourse.server.browser_sessions import CODE_SECONDS, SESSION_SECONDS
 from tests.console.agents import AGENTS, goal
 from tests.console.conftest import LIMITS, SETTINGS
 from tests.console.pages import Api, Window, let_in, link_for

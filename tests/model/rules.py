@@ -128,10 +128,10 @@ _STORES = ("stores/sqlite/writes.py",)
 
 IN_CODE: Final[Mapping[str, tuple[str, ...] | str]] = {
     "gate_last": ("runtime/gate.py", "runtime/steps.py"),
-    "status_counts": ("core/effects.py", "runtime/deadlines.py"),
-    "dead_cannot_finish": ("core/calls.py", "core/effects.py", "runtime/call_recovery.py"),
-    "settle_after_abort": ("core/calls.py", "core/effects.py", "runtime/call_recovery.py"),
-    "redo_only_idempotent": ("core/effects.py", "core/calls.py"),
+    "status_counts": ("core/interrupted_calls.py", "runtime/deadlines.py"),
+    "dead_cannot_finish": ("core/calls.py", "core/interrupted_calls.py", "runtime/call_recovery.py"),
+    "settle_after_abort": ("core/calls.py", "core/interrupted_calls.py", "runtime/call_recovery.py"),
+    "redo_only_idempotent": ("core/interrupted_calls.py", "core/calls.py"),
     "new_key_after_undo": ("core/ids.py", "core/steps.py", "runtime/steps.py"),
     "release_when_empty": _STORES,
     "sweep_unowned": ("runtime/worker.py", *_STORES),
@@ -140,7 +140,7 @@ IN_CODE: Final[Mapping[str, tuple[str, ...] | str]] = {
     "inbox_order": ("runtime/command_inbox.py", *_STORES),
     "ids_forever": _STORES,
     "self_stop_drops": _LEASES,
-    "no_before_settle": ("core/effects.py", "runtime/call_recovery.py"),
+    "no_before_settle": ("core/interrupted_calls.py", "runtime/call_recovery.py"),
     "own_undos_excepted": ("core/session.py", "runtime/undo.py", "runtime/rollback.py"),
     "attempts_apart": ("core/calls.py",),
     "lease_margin": _LEASES,
@@ -150,11 +150,11 @@ IN_CODE: Final[Mapping[str, tuple[str, ...] | str]] = {
     "inbox_first": ("runtime/worker.py", "runtime/command_inbox.py"),
     "halt_remembers": ("core/session.py", "core/halts.py"),
     "journal_fenced": ("runtime/journal.py", *_STORES),
-    "settle_after_takeover": ("core/calls.py", "core/effects.py"),
+    "settle_after_takeover": ("core/calls.py", "core/interrupted_calls.py"),
     "fresh_start": ("runtime/gate.py",),
     "failed_put_drops": ("runtime/control.py", "runtime/driver.py"),
     "resume_names_pause": ("core/pauses.py",),
     "second_pause_counts": "not in the code: by the design a second pause changes nothing; inbox order protects it",
-    "silent_unknown": ("core/session.py", "core/effects.py", "runtime/tools.py"),
+    "silent_unknown": ("core/session.py", "core/interrupted_calls.py", "runtime/tools.py"),
 }
 """Each rule's place, as modules of src/midcourse; or a sentence that says why it has none."""

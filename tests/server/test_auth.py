@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from midcourse.server.auth import Access, WithoutTokens
+from midcourse.server.browser_sessions import SESSION_SECONDS, Logins
 from midcourse.server.caller import Caller, caller_with
-from midcourse.server.logins import SESSION_SECONDS, Logins
 from midcourse.server.problems import explain_errors
 from midcourse.server.routes import logins
 from midcourse.server.tokens import TokenStore

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from midcourse.core import agent_rights, decisions, pauses
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.effects import RecoveryAction, next_act
+from midcourse.core.interrupted_calls import RecoveryAction, next_act
 from midcourse.core.replies import Reply
 from midcourse.core.session import OpenCall, Session, StandingPause
 from midcourse.errors import MidcourseError

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
-from midcourse.core.effects import MAY_HAVE_HAPPENED
+from midcourse.core.interrupted_calls import MAY_HAVE_HAPPENED
 from midcourse.core.retries import Retry
 from midcourse.core.session import Message
 from midcourse.core.terms import NO_TERMS, Terms, check_terms

@@ -18,7 +18,7 @@ from midcourse.wiring import open_store
 
 if TYPE_CHECKING:
     from midcourse.ports.store import Store
-    from midcourse.server.logins import Logins
+    from midcourse.server.browser_sessions import Logins
     from midcourse.server.tokens import TokenStore
 
 
@@ -166,7 +166,7 @@ async def end_browser(call: Call, name: Annotated[str, argument("ID", "Its id, f
 
 @asynccontextmanager
 async def _logins(store: str | None) -> "AsyncGenerator[Logins]":
-    from midcourse.server.logins import Logins
+    from midcourse.server.browser_sessions import Logins
 
     async with _opened(store) as (opened, tokens):
         yield Logins(opened, SystemClock(), tokens)

@@ -16,9 +16,9 @@ import msgspec
 from midcourse.core import events as ev
 from midcourse.core.asks import AMBIGUOUS, NEED_APPROVAL
 from midcourse.core.codec import ERASED, GENESIS, NOTHING, Value, chain, entomb, inline, is_tombstone, remains_of
-from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.fold import Row
 from midcourse.core.ids import REVIEW, SessionId, StepId
+from midcourse.core.interrupted_calls import DID_IT_HAPPEN
 from midcourse.core.policy_decision import Decision, Reason, Unseen
 from midcourse.core.steps import WORLD_CHANGED
 from midcourse.core.terms import Terms

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from midcourse.core import calls
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.ids import queued_id
+from midcourse.core.interrupted_calls import DID_IT_HAPPEN
 from midcourse.core.rules import Arm, Changes, Events, offered_if
 from midcourse.core.session import Failure, Message, OpenAsk, QueuedMessage, Session
 from midcourse.errors import ImpossibleEvent, Refused

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from midcourse.core.asks import NEED_APPROVAL, approval_prompt, is_no, is_yes, with_deadline
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import canonical, decode, digest_of, secret_free
-from midcourse.core.effects import DID_NOT_HAPPEN
 from midcourse.core.events import AskOpened
 from midcourse.core.ids import AskId, StepId, ask_id
+from midcourse.core.interrupted_calls import DID_NOT_HAPPEN
 from midcourse.core.money import money
 from midcourse.core.session import Status
 from midcourse.core.steps import AskRecord, approval_id

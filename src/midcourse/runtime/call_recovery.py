@@ -11,8 +11,8 @@ from typing import Final, Literal, cast
 from midcourse.core import events as ev
 from midcourse.core.calls import GIVEN_UP
 from midcourse.core.codec import NOTHING, decode, encode, value_of
-from midcourse.core.effects import DID_IT_HAPPEN, RecoveryAction, next_act
 from midcourse.core.ids import StepId, ask_id
+from midcourse.core.interrupted_calls import DID_IT_HAPPEN, RecoveryAction, next_act
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import OpenCall
 from midcourse.errors import MidcourseError, Unencodable

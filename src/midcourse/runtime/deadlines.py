@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from midcourse.core.effects import may_abort
 from midcourse.core.ids import StepId
+from midcourse.core.interrupted_calls import may_abort
 from midcourse.core.session import Status
 from midcourse.ports.clock import Clock, Timer
 from midcourse.runtime.calls import CallInFlight

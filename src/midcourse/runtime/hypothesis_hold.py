@@ -7,9 +7,9 @@ from midcourse.core import events as ev
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import decode, encode, inline
 from midcourse.core.commands import BY_POLICY
-from midcourse.core.effects import DID_NOT_HAPPEN
 from midcourse.core.hypothesis import WANTED, ask, is_held, stated_in
 from midcourse.core.ids import StepId
+from midcourse.core.interrupted_calls import DID_NOT_HAPPEN
 from midcourse.core.session import Session
 from midcourse.errors import Redirected
 from midcourse.runtime.asks import mark_seen, redirected

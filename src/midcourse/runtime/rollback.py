@@ -11,8 +11,9 @@ from typing import Final
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import without_secrets
-from midcourse.core.effects import UNDO_TRIES, UndoChoice
+from midcourse.core.effects import UndoChoice
 from midcourse.core.ids import Position, SessionId, child_id
+from midcourse.core.interrupted_calls import UNDO_TRIES
 from midcourse.core.receipt import EffectLedger, failed_rollback
 from midcourse.core.session import ENDED, StandingCancel, Status
 from midcourse.errors import Damaged, MidcourseError, Refused, SessionNotFound, StoreError, describe

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from midcourse.core import events as ev
 from midcourse.core.asks import is_yes, with_deadline
-from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.ids import StepId, ask_id
+from midcourse.core.interrupted_calls import DID_IT_HAPPEN
 from midcourse.core.session import Status
 from midcourse.core.steps import NEW_VERSION, WORLD, step_id
 from midcourse.errors import Interrupt

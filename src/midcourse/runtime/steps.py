@@ -16,8 +16,8 @@ from midcourse.core import events as ev
 from midcourse.core.budget import usual_output
 from midcourse.core.calls import loose_key
 from midcourse.core.codec import NOTHING, Blob, Value, decode, encode, secret_free, value_of, without_secrets
-from midcourse.core.effects import DID_NOT_HAPPEN, MAY_HAVE_HAPPENED, NO_EFFECT, may_abort, next_act
 from midcourse.core.ids import StepId, call_key
+from midcourse.core.interrupted_calls import DID_NOT_HAPPEN, MAY_HAVE_HAPPENED, NO_EFFECT, may_abort, next_act
 from midcourse.core.session import Message, OpenCall, Session, Status
 from midcourse.core.steps import StepRecord, check_same, interrupt_id
 from midcourse.errors import (

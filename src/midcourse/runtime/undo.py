@@ -19,8 +19,8 @@ from midcourse.clock import wait
 from midcourse.core import events as ev
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import NOTHING, Value, decode, without_secrets
-from midcourse.core.effects import UNDO_TRIES
 from midcourse.core.ids import StepId
+from midcourse.core.interrupted_calls import UNDO_TRIES
 from midcourse.core.receipt import EffectEntry
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import Hold, OpenCall, Status

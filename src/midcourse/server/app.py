@@ -25,6 +25,7 @@ from midcourse.ports.store import Store
 from midcourse.server.agent_loader import unknown_policies
 from midcourse.server.audit_retention import check_kept, keep_pruning
 from midcourse.server.auth import Access, access_of
+from midcourse.server.browser_sessions import Logins
 from midcourse.server.console_files import Console, is_built, login_page, not_built
 from midcourse.server.conventions import Addresses, Conventions, check_root_path
 from midcourse.server.fleet_changes import FleetBoard
@@ -32,7 +33,6 @@ from midcourse.server.health import Health
 from midcourse.server.host_threads import ReadingThread, drained, hosted
 from midcourse.server.http_protocol import HEAD_SECONDS, MOST_WAITING
 from midcourse.server.limits import BODY_LIMIT, BodyLimit, Buckets, RateLimit, SafeHeaders, Streams
-from midcourse.server.logins import Logins
 from midcourse.server.metrics import StoreMetrics
 from midcourse.server.openapi import describe
 from midcourse.server.origins import Cors, HostCheck, OriginCheck, allowed_origins, host_allowed

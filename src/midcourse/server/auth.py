@@ -12,8 +12,8 @@ from starlette.types import Scope
 
 from midcourse.core.commands import Rung
 from midcourse.errors import AccessDenied, InvalidInput
+from midcourse.server.browser_sessions import BrowserSession, Login, Logins
 from midcourse.server.limits import IDENTIFIED
-from midcourse.server.logins import BrowserSession, Login, Logins
 from midcourse.server.origins import check_cookie_request, place_of
 from midcourse.server.roles import includes
 from midcourse.server.tokens import Principal, TokenStore

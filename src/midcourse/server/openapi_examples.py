@@ -39,8 +39,8 @@ from midcourse.policy.yaml_reader import load_policy
 from midcourse.policy.yaml_writer import to_yaml
 from midcourse.ports.store import Head
 from midcourse.server import to_json
+from midcourse.server.browser_sessions import Login
 from midcourse.server.chat_frames import ChatFrames
-from midcourse.server.logins import Login
 from midcourse.server.openapi_inbox_examples import inbox_examples
 from midcourse.server.openapi_report_examples import report_examples
 from midcourse.server.openapi_schemas import PLAIN

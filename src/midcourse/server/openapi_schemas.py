@@ -27,7 +27,7 @@ from midcourse.people.webhooks import DeliveryView, WebhookView
 from midcourse.policy.alarm_batches import Batch
 from midcourse.policy.artifacts import Artifact
 from midcourse.ports.store import Head
-from midcourse.server.logins import BrowserSession
+from midcourse.server.browser_sessions import BrowserSession
 from midcourse.server.stream import Reason
 from midcourse.server.to_json import BOOKKEEPING, HIDDEN, event_tag
 from midcourse.server.tokens import KeptToken, Principal

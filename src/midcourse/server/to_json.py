@@ -22,7 +22,7 @@ from midcourse.core.to_json import to_json
 from midcourse.policy.alarm_batches import Batch
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head
-from midcourse.server.logins import Login, described
+from midcourse.server.browser_sessions import Login, described
 from midcourse.server.tokens import KeptToken, Principal
 
 JSON: Final = "application/json"

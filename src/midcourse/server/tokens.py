@@ -1,6 +1,6 @@
 """Tokens: who a request comes from, and what that one may do. Only their hashes are kept.
 
-Browsers never hold a token: they exchange it for a session of their own, see :mod:`midcourse.server.logins`.
+Browsers never hold a token: they exchange it for a session of their own, see :mod:`midcourse.server.browser_sessions`.
 """
 
 import asyncio

@@ -2,14 +2,14 @@
 
 Run a test on the clock's own loop, and give the clock to what you test::
 
-clock = FakeClock()
+    clock = FakeClock()
 
     async def test() -> None:
         async with midcourse.open("memory://", clock=clock) as mc:
             ...
             await clock.sleep(3600)  # takes no time
 
-clock.run(test())
+    clock.run(test())
 
 ``asyncio.sleep`` and ``asyncio.timeout`` wait on the same clock, so that agents and tools need no change.
 """

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 import midcourse
-from midcourse.core.effects import DID_NOT_HAPPEN
 from midcourse.core.hypothesis import HOW
+from midcourse.core.interrupted_calls import DID_NOT_HAPPEN
 from midcourse.models.script import Text, replies
 from midcourse.policy import versions
 from midcourse.policy.document import HypothesisRule

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.effects import Effect, next_act
+from midcourse.core.effects import Effect
+from midcourse.core.interrupted_calls import next_act
 from midcourse.core.receipt import ledger_of
 from midcourse.core.retries import MODEL_RETRY, Retry, is_transient, retry_after, was_answered
 from midcourse.errors import ImpossibleEvent, InvalidInput, StoreError

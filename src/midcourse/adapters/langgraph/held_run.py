@@ -17,7 +17,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from midcourse.adapters.held_agent import MODEL, Declarations, MessageListener, as_raised, became, step_key
 from midcourse.adapters.langgraph.reviews import calls_in, question
 from midcourse.core.codec import canonical, preview
-from midcourse.core.effects import MAY_HAVE_HAPPENED
+from midcourse.core.interrupted_calls import MAY_HAVE_HAPPENED
 from midcourse.errors import Interrupt, StepError
 from midcourse.runtime.run import Earlier, Run
 

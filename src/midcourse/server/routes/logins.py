@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.server.auth import Access, access_of, credential_of, place_asked, set_cookie
+from midcourse.server.browser_sessions import BrowserSession, described
 from midcourse.server.caller import Administrator, Operator, Reckoner, Watcher, check_headers
-from midcourse.server.logins import BrowserSession, described
 from midcourse.server.openapi import answers, open_answers
 from midcourse.server.origins import check_own_page
 from midcourse.server.pages import USUAL, CursorQuery, LimitQuery, Pages

@@ -12,7 +12,7 @@ from midcourse.core.audit import decode_entry
 from midcourse.core.ids import SessionId
 from midcourse.errors import AccessDenied, MidcourseError
 from midcourse.ports.store import Creation, Store
-from midcourse.server.logins import CODE_SECONDS, SESSION_SECONDS, Login, Logins
+from midcourse.server.browser_sessions import CODE_SECONDS, SESSION_SECONDS, Login, Logins
 from midcourse.server.tokens import HOST, Principal, TokenStore, expiry
 from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.testing.store_promises.fixtures import head, rows

@@ -4,8 +4,9 @@ import pytest
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.effects import Effect, RecoveryAction, UndoChoice, effect_of, may_abort, next_act
+from midcourse.core.effects import Effect, UndoChoice, effect_of
 from midcourse.core.ids import Epoch
+from midcourse.core.interrupted_calls import RecoveryAction, may_abort, next_act
 from midcourse.core.session import OpenCall
 from midcourse.errors import ImpossibleEvent
 from tests.unit.core.stories import FETCH, ID, Story
