@@ -1,4 +1,4 @@
-"""What a tool call does to the world, as its tool declares it and as a stop treats it."""
+"""The effects that a tool call can have on the world: how a tool declares them, how a stop treats them."""
 
 from typing import Literal
 
