@@ -45,7 +45,6 @@ class BusConformance:
         assert elsewhere.empty()
 
     def test_a_bus_reaches_itself(self, bus: Bus) -> None:
-        """A process may send to its own address."""
         heard = SimpleQueue[Note]()
         bus.listen(heard.put)
         bus.send(bus.address, Grown(SESSION))
@@ -60,7 +59,6 @@ class BusConformance:
         assert {heard.get(timeout=PATIENCE) for _ in range(2)}.isdisjoint({threading.get_ident()})
 
     def test_nobody_is_missed(self, bus: Bus) -> None:
-        """Sending to an address that never was, or is none, does nothing and raises nothing."""
         for address in ("", "/nowhere/at/all.sock", "x" * 500, "memory-0"):
             bus.send(address, Grown(SESSION))
 
@@ -76,7 +74,6 @@ class BusConformance:
         assert heard.empty()
 
     def test_a_bus_that_never_listened_can_be_closed(self, bus: Bus, peer: Bus) -> None:
-        """Listening is not needed, neither for sending nor for closing."""
         bus.send(peer.address, Grown(SESSION))
         bus.close()
 
@@ -94,7 +91,6 @@ class BusConformance:
             assert heard.get(timeout=PATIENCE) == note
 
     def test_a_listener_may_close_its_bus(self, bus: Bus, peer: Bus) -> None:
-        """Closing from within ``hear`` does not hang."""
         closed = threading.Event()
 
         def hear(_: Note) -> None:
@@ -126,7 +122,6 @@ class BusConformance:
         assert not sending.is_alive()
 
     def test_after_a_flood_notes_are_heard_again(self, bus: Bus, peer: Bus) -> None:
-        """A bus that had to drop notes carries the next ones."""
         heard = threading.Event()
         last = Wake(SESSION, "last")
 
@@ -154,7 +149,6 @@ class BusConformance:
         assert note == Grown(SESSION)
 
     def test_many_threads_may_send(self, bus: Bus, peer: Bus) -> None:
-        """Notes sent from several threads arrive whole."""
         heard = SimpleQueue[Note]()
         bus.listen(heard.put)
 

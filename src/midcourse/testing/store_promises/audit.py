@@ -106,7 +106,6 @@ class AuditPromises(StoreGiven):
         assert [row.seq for row in await store.audit()] == [1, 2]
 
     async def test_a_refused_append_takes_no_other_entries_with_it(self, store: Store) -> None:
-        """Of appends that are made together each brings its own entries, or none."""
         epoch = await owned(store)
         await asyncio.gather(
             store.append(Append(head(), epoch=epoch, audit=[entry("one")])),
@@ -187,7 +186,6 @@ class AuditPromises(StoreGiven):
         assert await audited(peer, 3) == ["four"]
 
     async def test_an_emptied_log_is_noticed(self, store: Store, damage: Damage) -> None:
-        """A log whose only entry is gone is not a new one."""
         epoch = await owned(store)
         await store.append(Append(head(), epoch=epoch, audit=[entry("one")]))
         await damage("audit_end", SESSION)
@@ -210,7 +208,6 @@ class AuditPromises(StoreGiven):
         assert await audited(peer) == ["one", "two"]
 
     async def test_many_sessions_share_the_log(self, store: Store) -> None:
-        """There is one order over all sessions of a store."""
         await store.enlist(ALICE, "")
         names = [SessionId(f"sess_{number}") for number in range(5)]
         for name in names:
@@ -257,14 +254,12 @@ class AuditPromises(StoreGiven):
         assert await audited(store) == ["up to entry 1: 1 of them", "up to entry 2: 1 of them"]
 
     async def test_a_trim_goes_on_where_the_last_one_ended(self, store: Store) -> None:
-        """A trim removes only so many at once: others write in between."""
         epoch = await owned(store)
         await store.append(Append(head(), epoch=epoch, audit=[entry(f"{number}", at=1.0) for number in range(5)]))
         assert [await store.trim_audit(2.0, TELLING, limit=2) for _ in range(4)] == [2, 2, 1, 0]
         assert [one.entry.action for one in await read_audit(store)] == [PRUNE] * 3
 
     async def test_a_removal_by_hand_is_noticed_after_a_trim_too(self, store: Store, damage: Damage) -> None:
-        """The rest is as safe as before."""
         epoch = await owned(store)
         await store.append(Append(head(), epoch=epoch, audit=[entry("one", at=1.0), entry("two", at=5.0)]))
         await store.trim_audit(2.0, TELLING)

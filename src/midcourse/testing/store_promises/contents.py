@@ -90,14 +90,12 @@ class KeepingPromises(StoreGiven):
         assert list(await peer.snapshots(SessionId("sess_none"))) == []
 
     async def test_a_snapshot_replaces_one_at_the_same_position(self, store: Store) -> None:
-        """Two snapshots of one position are one."""
         epoch = await owned(store)
         for position, content in ((1, b"one"), (2, b"two"), (2, b"two again")):
             await store.save_snapshot(SESSION, Position(position), content, epoch=epoch)
         assert list(await store.snapshots(SESSION)) == [b"two again", b"one"]
 
     async def test_a_damaged_snapshot_is_skipped(self, store: Store, damage: Damage) -> None:
-        """Of two snapshots the newer is damaged: the one before it is there to fall back on."""
         epoch = await owned(store)
         for position in (1, 2):
             await store.save_snapshot(SESSION, Position(position), b"at %d" % position, epoch=epoch)
@@ -161,7 +159,6 @@ class KeepingPromises(StoreGiven):
         assert {one.position for one in await store.heads()} == {41}
 
     async def test_a_loop_that_is_gone_hurts_nobody(self, store: Store) -> None:
-        """A loop that was closed before its write was answered disturbs no other loop."""
         await started(store)
 
         async def leave() -> None:

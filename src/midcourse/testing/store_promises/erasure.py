@@ -108,7 +108,6 @@ class ErasingPromises(StoreGiven):
         assert [one.entry.action for one in check(await store.audit())] == ["audit.prune"]
 
     async def test_only_the_owner_erases(self, store: Store, peer: Store) -> None:
-        """A stale epoch, and a worker that owns nothing, change nothing."""
         epoch = await self._ended(store)
         await peer.enlist(BOB, "")
         for one, number in ((peer, epoch), (store, Epoch(epoch + 1))):

@@ -24,7 +24,6 @@ class InboxPromises(StoreGiven):
         assert await store.row(SESSION, ONE) == put
 
     async def test_a_command_needs_its_session(self, store: Store) -> None:
-        """A command to a session that does not exist is refused; asked for, it is not there."""
         with pytest.raises(SessionNotFound):
             await store.put(SESSION, ONE, b"pause", 5.0)
         assert await store.row(SESSION, ONE) is None
@@ -41,14 +40,12 @@ class InboxPromises(StoreGiven):
         assert [row.seq for row in waiting] == list(range(1, 1 + len(names)))
 
     async def test_an_id_is_one_command(self, store: Store, peer: Store) -> None:
-        """The second put of an id changes nothing and returns the first one's row."""
         await owned(store)
         first = await store.put(SESSION, ONE, b"pause", 5.0)
         assert await peer.put(SESSION, ONE, b"cancel", 6.0) == first
         assert list(await store.undecided(SESSION)) == [first]
 
     async def test_a_hundred_puts_of_an_id_are_one_command(self, store: Store, peer: Store) -> None:
-        """However many put the same id at once, there is one row, and all of them get it."""
         await owned(store)
         answers = await asyncio.gather(
             *((store, peer)[number % 2].put(SESSION, ONE, b"%d" % number, 1.0) for number in range(100))
@@ -66,7 +63,6 @@ class InboxPromises(StoreGiven):
         assert list(await store.undecided(SESSION)) == []
 
     async def test_the_same_id_in_another_session_is_another_command(self, store: Store) -> None:
-        """Ids are unique within a session, not between sessions."""
         other = SessionId("sess_2")
         await owned(store)
         await started(store, other)
@@ -88,7 +84,6 @@ class InboxPromises(StoreGiven):
         assert len(await peer.read(SESSION, Position(0))) == 2
 
     async def test_a_command_can_be_decided_without_a_row(self, store: Store) -> None:
-        """A refused command leaves no event: an append without rows decides it all the same."""
         epoch = await owned(store)
         await store.put(SESSION, ONE, b"resume", 5.0)
         await store.append(Append(head(), epoch=epoch, deciding=Deciding(ONE, b"refused")))
@@ -105,7 +100,6 @@ class InboxPromises(StoreGiven):
         assert (kept.content, kept.outcome, kept.put_at) == (b"", b"refused", 5.0)
 
     async def test_a_command_is_decided_once(self, store: Store) -> None:
-        """A second decision is refused with everything that came along."""
         epoch = await owned(store)
         await store.put(SESSION, ONE, b"pause", 5.0)
         await store.append(Append(head(), epoch=epoch, deciding=Deciding(ONE, b"first")))
@@ -119,7 +113,6 @@ class InboxPromises(StoreGiven):
         assert len(await store.read(SESSION, Position(0))) == 1
 
     async def test_what_was_never_put_cannot_be_decided(self, store: Store) -> None:
-        """A decision about an unknown command is refused with everything that came along."""
         epoch = await owned(store)
         with pytest.raises(StoreError) as refused:
             await store.append(Append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"done")))
@@ -146,7 +139,6 @@ class InboxPromises(StoreGiven):
         assert len(await store.read(SESSION, Position(0))) == 1
 
     async def test_the_append_that_decides_the_last_command_may_let_go(self, store: Store) -> None:
-        """A releasing append counts the command it decides as decided."""
         epoch = await owned(store)
         await store.put(SESSION, ONE, b"pause", 5.0)
         await store.append(

@@ -38,7 +38,6 @@ class JournalPromises(StoreGiven):
             await store.append(Append(head(position=2), rows(2, 2), epoch=epoch))
 
     async def test_an_id_is_created_once(self, store: Store, peer: Store) -> None:
-        """A second session of the same id is refused, and the first stays as it is."""
         await owned(store)
         with pytest.raises(StoreError) as refused:
             await peer.create(Creation(head(goal="Another"), rows(1, 1), worker=None, blobs=[BLOB]))
@@ -48,7 +47,6 @@ class JournalPromises(StoreGiven):
         assert (await store.blobs([BLOB.digest]))[0] is None
 
     async def test_of_many_creators_one_wins(self, store: Store, peer: Store) -> None:
-        """Of several sessions created under one id at the same time, one is there and the others are refused."""
         answers = await asyncio.gather(
             *(one.create(Creation(head(), rows(1, 1), worker=None)) for one in (store, peer) * 10),
             return_exceptions=True,
@@ -57,7 +55,6 @@ class JournalPromises(StoreGiven):
         assert {answer.code for answer in answers if isinstance(answer, StoreError)} == {"session_exists"}
 
     async def test_a_journal_begins_at_one(self, store: Store) -> None:
-        """A new session whose rows do not begin at position 1 is refused, and is not there."""
         with pytest.raises(StoreError) as refused:
             await store.create(Creation(head(position=2), rows(2, 2), worker=None))
         assert refused.value.code == "out_of_order"
@@ -118,7 +115,6 @@ class JournalPromises(StoreGiven):
         assert not await store.snapshots(SESSION)
 
     async def test_an_epoch_counts_for_its_owner_alone(self, store: Store, peer: Store) -> None:
-        """Knowing the current epoch is not enough: it is the owner's."""
         epoch = await owned(store)
         await peer.enlist(BOB, "there")
         with pytest.raises(StaleEpoch):
@@ -127,7 +123,6 @@ class JournalPromises(StoreGiven):
             await store.append(Append(head(position=2), rows(2, 2), epoch=Epoch(epoch + 1)))
 
     async def test_an_append_to_no_session_is_refused(self, store: Store) -> None:
-        """An id that was never created cannot be written to."""
         await store.enlist(ALICE, "")
         with pytest.raises(SessionNotFound):
             await store.append(Append(head(position=2), rows(2, 2), epoch=Epoch(1)))
@@ -150,7 +145,6 @@ class JournalPromises(StoreGiven):
         assert [row[0] for row in await store.read(SESSION, Position(0))] == list(range(1, 52))
 
     async def test_a_refused_write_does_not_take_others_with_it(self, store: Store) -> None:
-        """Writes that are made together fail alone."""
         await store.enlist(ALICE, "")
         answers = await asyncio.gather(
             store.create(Creation(head(), rows(1, 1), worker=ALICE)),
@@ -170,7 +164,6 @@ class JournalPromises(StoreGiven):
         assert (await store.head(SESSION)).head.position == 3
 
     async def test_whoever_stops_waiting_does_not_take_the_write_back(self, store: Store) -> None:
-        """A write that was called happens, even if its caller stops waiting."""
         epoch = await owned(store)
         waiting = asyncio.ensure_future(store.append(Append(head(position=2), rows(2, 2), epoch=epoch)))
         waiting.cancel()
@@ -178,7 +171,6 @@ class JournalPromises(StoreGiven):
         assert len(await store.read(SESSION, Position(0))) == 3
 
     async def test_a_journal_is_read_from_any_position(self, store: Store) -> None:
-        """Rows after a position come in order, and not more of them than asked for."""
         epoch = await owned(store)
         await store.append(Append(head(position=10), rows(2, 10), epoch=epoch))
         await started(store, SessionId("sess_2"))
@@ -188,7 +180,6 @@ class JournalPromises(StoreGiven):
         assert list(await store.read(SessionId("sess_none"), Position(0))) == []
 
     async def test_hundreds_of_sessions_append_at_the_same_time(self, store: Store) -> None:
-        """Concurrent appends are all there, each in its own journal."""
         await store.enlist(ALICE, "")
 
         async def run(number: int) -> None:

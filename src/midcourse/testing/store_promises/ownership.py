@@ -18,7 +18,6 @@ class OwnershipPromises(StoreGiven):
     """Enlist, take, release, sweep."""
 
     async def test_a_store_object_is_at_most_one_worker(self, store: Store) -> None:
-        """A second enlisting is refused and the first worker stays what it is."""
         await owned(store)
         with pytest.raises(StoreError) as refused:
             await store.enlist(BOB, "")
@@ -61,7 +60,6 @@ class OwnershipPromises(StoreGiven):
         await peer.append(Append(head(position=2), rows(2, 2), epoch=taken.epoch))
 
     async def test_a_live_owner_keeps_its_session(self, store: Store, peer: Store) -> None:
-        """A session with a live owner is not acquired, by another worker or by the owner itself."""
         epoch = await owned(store)
         await peer.enlist(BOB, "")
         for one, worker in ((peer, BOB), (store, ALICE)):
@@ -71,7 +69,6 @@ class OwnershipPromises(StoreGiven):
         await store.append(Append(head(position=2), rows(2, 2), epoch=epoch))
 
     async def test_nobody_takes_what_is_not_there(self, store: Store) -> None:
-        """A session that does not exist can be neither acquired nor read."""
         await store.enlist(ALICE, "")
         with pytest.raises(SessionNotFound) as refused:
             await store.take(SESSION, ALICE)
@@ -92,7 +89,6 @@ class OwnershipPromises(StoreGiven):
             await store.append(Append(head(position=2), rows(2, 2), epoch=epoch))
 
     async def test_of_two_takers_one_wins(self, store: Store, peer: Store) -> None:
-        """However many acquire a session at once, one owns it and the others get an error about a live owner."""
         await started(store)
         await store.enlist(ALICE, "")
         await peer.enlist(BOB, "")
@@ -105,7 +101,6 @@ class OwnershipPromises(StoreGiven):
         assert msgspec.structs.replace(await store.head(SESSION), heartbeat=None) == winners[0]
 
     async def test_epochs_only_grow(self, store: Store, peer: Store) -> None:
-        """Each acquisition gives an epoch that no owner had before, and a release gives none back."""
         await started(store)
         await store.enlist(ALICE, "")
         await peer.enlist(BOB, "")
@@ -243,7 +238,6 @@ class OwnershipPromises(StoreGiven):
         assert await store.below(SessionId("sess_10"), ("running",)) == []
 
     async def test_a_taken_session_is_attended(self, store: Store) -> None:
-        """An acquired session is not found again."""
         await started(store)
         await store.enlist(ALICE, "")
         assert await _unattended(store) == {SESSION}
@@ -251,7 +245,6 @@ class OwnershipPromises(StoreGiven):
         assert await _unattended(store) == set()
 
     async def test_workers_are_told_apart_by_any_name(self, store: Store, peer: Store) -> None:
-        """A worker's id may hold any character."""
         odd = WorkerId("../we ird/wörker%2e\n")
         await store.enlist(odd, "")
         await started(store, worker=odd)

@@ -33,7 +33,6 @@ class ShelfPromises(StoreGiven):
         assert dict(await peer.shelved(SHELF)) == items
 
     async def test_a_key_holds_what_was_put_last(self, store: Store) -> None:
-        """A second value replaces the first."""
         await store.shelve(SHELF, {"a": b"1", "b": b"1"})
         await store.shelve(SHELF, {"a": b"2"})
         assert list(await store.shelved(SHELF)) == [("a", b"2"), ("b", b"1")]
@@ -76,7 +75,6 @@ class ShelfPromises(StoreGiven):
         assert list(await store.shelved(SHELF, limit=0)) == []
 
     async def test_shelves_are_apart(self, store: Store) -> None:
-        """A key of one shelf is no key of another, and a shelf that was never used is empty."""
         await store.shelve("one", {"a": b"1"})
         await store.shelve("two", {"a": b"2"})
         await store.shelve("one", {"a": None})
@@ -105,7 +103,6 @@ class ShelfPromises(StoreGiven):
             await write
 
     async def test_what_is_shelved_with_a_new_session_is_there_with_it_or_not_at_all(self, store: Store) -> None:
-        """It is one transaction: a refusal because of an existing id changes nothing on any shelf."""
         await store.create(
             Creation(head(), rows(1, 1), worker=None, shelves={SHELF: {"a": b"1"}, "other": {"b": b"1"}})
         )
@@ -121,7 +118,6 @@ class ShelfPromises(StoreGiven):
         assert list(await store.shelf_keys(SHELF)) == ["a"]
 
     async def test_a_stale_owner_is_refused_and_writes_nothing(self, store: Store, peer: Store, crash: Crash) -> None:
-        """Once another worker has acquired the session, nothing of the old one's write is applied."""
         epoch = await owned(store)
         await store.shelve(SHELF, {"a": b"1"}, owner=(SESSION, epoch))
         await crash(store)
@@ -133,7 +129,6 @@ class ShelfPromises(StoreGiven):
         assert list(await peer.shelved(SHELF)) == [("a", b"1"), ("c", b"3")]
 
     async def test_nobody_writes_as_the_owner_of_a_free_session(self, store: Store) -> None:
-        """A session that was released has no owner, with any epoch."""
         epoch = await owned(store)
         await store.append(Append(head(), epoch=epoch, release=True))
         with pytest.raises(StaleEpoch):
@@ -141,14 +136,12 @@ class ShelfPromises(StoreGiven):
         assert list(await store.shelves()) == []
 
     async def test_the_epoch_of_another_worker_is_no_licence(self, store: Store, peer: Store) -> None:
-        """The epoch alone does not do: the store object must be the worker that owns the session."""
         epoch = await owned(store)
         await peer.enlist(BOB, "")
         with pytest.raises(StaleEpoch):
             await peer.shelve(SHELF, {"a": b"1"}, owner=(SESSION, epoch))
 
     async def test_an_owner_of_no_session_is_refused(self, store: Store) -> None:
-        """There is no such session: nothing is written."""
         await store.enlist(ALICE, "")
         with pytest.raises(SessionNotFound):
             await store.shelve(SHELF, {"a": b"1"}, owner=(SessionId("sess_none"), Epoch(1)))
@@ -164,7 +157,6 @@ class ShelfPromises(StoreGiven):
         assert list(await peer.shelved("other")) == [("a", b"2")]
 
     async def test_a_refused_append_leaves_no_item(self, store: Store, peer: Store) -> None:
-        """Whatever an append is refused for, what it would have listed is not there, nor taken away."""
         epoch = await owned(store)
         await store.shelve(SHELF, {"old": b"1"})
         lost = {SHELF: {"a": b"1", "old": None}}
@@ -201,7 +193,6 @@ class ShelfPromises(StoreGiven):
         assert list(await store.shelved(SHELF)) == [("a", b""), ("done", b"1")]
 
     async def test_many_who_expect_the_same_at_once_are_one(self, store: Store, peer: Store) -> None:
-        """However many are enqueued at once through two store objects, one of them finds what it expects."""
         writes = [
             one.shelve(SHELF, {"a": b"%d" % number}, expecting={"a": None})
             for number in range(10)
