@@ -21,6 +21,7 @@ from typing import Any, Final, get_args
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from midcourse.models.script import Conversation, Fail, Piece, Script, Usage, answer, usage
 from midcourse.testing.wires.answers import StreamAnswer
@@ -53,6 +54,10 @@ class Received:
     """True if the script was played to its end, be that an error or a cut."""
     closed_by_client_after: int | None = None
     """After how many pieces the client was found gone. No more were made."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.finished or self.closed_by_client_after is not None
 
 
 class Provider:
@@ -129,7 +134,7 @@ class Provider:
             TimeoutError: neither happened in time.
         """
         await self._until(
-            lambda: len(self._received) > index and _is_over(self._received[index]),
+            lambda: len(self._received) > index and self._received[index].is_over,
             f"That the client of request {index} is gone",
             timeout,
         )
@@ -154,13 +159,13 @@ class Provider:
 
     # ---- in the server's thread
 
-    def _endpoint(self, wire: Wire) -> Callable[[Request], Awaitable[Response]]:
-        async def endpoint(request: Request) -> Response:
+    def _endpoint(self, wire: Wire) -> Callable[[Request], Awaitable[ASGIApp]]:
+        async def endpoint(request: Request) -> ASGIApp:
             return self._answer(wire, request, await request.body())
 
         return endpoint
 
-    def _answer(self, wire: Wire, request: Request, body: bytes) -> Response:
+    def _answer(self, wire: Wire, request: Request, body: bytes) -> ASGIApp:
         headers = dict(request.headers)
         number = len(self._received)
         self._received.append(Received(path=request.url.path, headers=headers, body=body))
@@ -174,7 +179,7 @@ class Provider:
             self._note(number, status=objection.status, refused=objection.message, finished=True)
             return Response(encoded(wire.error(objection)), objection.status, media_type="application/json")
         return StreamAnswer(
-            pieces,
+            pieces=pieces,
             writer=wire.writer(heard, number),
             error=wire.error,
             usage=used,
@@ -209,7 +214,3 @@ class Provider:
         for loop, changed in list(self._watchers):
             with suppress(RuntimeError):  # its loop is closed: no task waits there any more
                 loop.call_soon_threadsafe(changed.set)
-
-
-def _is_over(received: Received) -> bool:
-    return received.finished or received.closed_by_client_after is not None

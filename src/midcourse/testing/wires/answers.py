@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from midcourse.models.script import Call, Fail, Garbage, Piece, Text, Usage, Wait
@@ -26,35 +26,24 @@ class AnswerProgress(Protocol):
         ...
 
 
-class StreamAnswer(Response):
-    """The answer to one request."""
+@dataclass(slots=True, kw_only=True)
+class StreamAnswer:
+    """The answer to one request, as an ASGI application."""
 
-    def __init__(
-        self,
-        pieces: Sequence[Piece],
-        *,
-        writer: Writer,
-        error: Callable[[Objection], Mapping[str, object]],
-        usage: Usage,
-        streams: bool,
-        note: AnswerProgress,
-        cut: Callable[[object], None],
-    ) -> None:
-        super().__init__()
-        self._pieces = pieces
-        self._writer = writer
-        self._error = error
-        self._usage = usage
-        self._streams = streams
-        self._note = note
-        self._cut = cut
-        self._begun = False
-        self._finished = False
-        self._said = 0
+    pieces: Sequence[Piece]
+    writer: Writer
+    error: Callable[[Objection], Mapping[str, object]]
+    usage: Usage
+    streams: bool
+    note: AnswerProgress
+    cut: Callable[[object], None]
+    _begun: bool = False
+    _finished: bool = False
+    _said: int = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Say it. A client that goes away ends it, wherever it is: in a silence, between two words."""
-        saying = asyncio.create_task((self._stream if self._streams else self._at_once)(send, scope["client"]))
+        saying = asyncio.create_task((self._stream if self.streams else self._at_once)(send, scope["client"]))
         leaving = asyncio.create_task(_left(receive))
         try:
             await asyncio.wait((saying, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -65,32 +54,32 @@ class StreamAnswer(Response):
         if not saying.cancelled():
             saying.result()
         if not self._finished:
-            self._note(closed_by_client_after=self._said)
+            self.note(closed_by_client_after=self._said)
 
     async def _stream(self, send: Send, client: object) -> None:
-        for piece in self._pieces:
+        for piece in self.pieces:
             match piece:
                 case Text():
                     for at, part in enumerate(piece.parts):
                         await asyncio.sleep(piece.every if at else 0)
-                        await self._say(send, self._writer.text(part))
+                        await self._say(send, self.writer.text(part))
                 case Call():
-                    await self._write(send, self._writer.call(piece))
+                    await self._write(send, self.writer.call(piece))
                     for at, part in enumerate(piece.parts):
                         await asyncio.sleep(piece.every if at else 0)
-                        await self._say(send, self._writer.arguments(part))
+                        await self._say(send, self.writer.arguments(part))
                 case Wait():
                     await asyncio.sleep(piece.seconds)
                 case Garbage():
-                    await self._say(send, self._writer.garbage(piece.text))
+                    await self._say(send, self.writer.garbage(piece.text))
                 case Fail():
                     return await self._fail(send, client, piece)
-        await self._write(send, self._writer.end(self._usage))
+        await self._write(send, self.writer.end(self.usage))
         return await self._end(send)
 
     async def _at_once(self, send: Send, client: object) -> None:
-        body = encoded(self._writer.whole(self._pieces, self._usage))
-        for piece in self._pieces:
+        body = encoded(self.writer.whole(self.pieces, self.usage))
+        for piece in self.pieces:
             match piece:
                 case Text() | Call():
                     for at in range(len(piece.parts)):
@@ -110,15 +99,15 @@ class StreamAnswer(Response):
     async def _fail(self, send: Send, client: object, failure: Fail) -> None:
         if failure.status == 0:
             self._finish()
-            self._cut(client)
+            self.cut(client)
             return
         objection = Objection(failure.message, status=failure.status)
         if self._begun:
-            await self._write(send, self._writer.broken(objection))
+            await self._write(send, self.writer.broken(objection))
             await self._end(send)
         else:
             await self._begin(send, failure.status, "application/json", retry_after=failure.retry_after)
-            await self._end(send, encoded(self._error(objection)))
+            await self._end(send, encoded(self.error(objection)))
 
     async def _say(self, send: Send, written: bytes) -> None:
         await self._write(send, written)
@@ -126,18 +115,18 @@ class StreamAnswer(Response):
 
     def _count(self) -> None:
         self._said += 1
-        self._note(pieces=self._said)
+        self.note(pieces=self._said)
 
     async def _write(self, send: Send, written: bytes) -> None:
         if not self._begun:
             await self._begin(send, 200, "text/event-stream")
-            written = self._writer.begin() + written
+            written = self.writer.begin() + written
         await send({"type": "http.response.body", "body": written, "more_body": True})
 
     async def _begin(self, send: Send, status: int, kind: str, *, retry_after: str = "") -> None:
         # Not before there is something to say: until then a failure can still be an HTTP status.
         self._begun = True
-        self._note(status=status)
+        self.note(status=status)
         headers = [(b"content-type", kind.encode()), (b"cache-control", b"no-cache")]
         if retry_after:
             headers.append((b"retry-after", retry_after.encode()))
@@ -149,7 +138,7 @@ class StreamAnswer(Response):
 
     def _finish(self) -> None:
         self._finished = True
-        self._note(finished=True)
+        self.note(finished=True)
 
 
 async def _left(receive: Receive) -> None:

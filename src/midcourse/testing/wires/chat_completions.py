@@ -1,18 +1,13 @@
 """OpenAI's Chat Completions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from midcourse.models.script import Call, Conversation, Piece, Said, Text, Usage, call_of
-from midcourse.testing.wires import openai
+from midcourse.models.script import Call, Conversation, Piece, Role, Said, Text, Usage, call_of
+from midcourse.testing.wires.openai import OpenAI, Part, error, text_of
 from midcourse.testing.wires.wire import CREATED, Heard, Objection, Writer, decoded, event
-
-
-class _Part(msgspec.Struct):
-    type: str
-    text: str = ""
 
 
 class _Function(msgspec.Struct):
@@ -27,7 +22,7 @@ class _ToolCall(msgspec.Struct):
 
 class _Message(msgspec.Struct):
     role: str
-    content: str | list[_Part] | None = None
+    content: str | list[Part] | None = None
     tool_calls: list[_ToolCall] | None = None
     tool_call_id: str | None = None
 
@@ -43,16 +38,10 @@ class _Request(msgspec.Struct):
     stream_options: _StreamOptions | None = None
 
 
-class ChatCompletions:
+class ChatCompletions(OpenAI):
     """``POST /v1/chat/completions``."""
 
     path = "/v1/chat/completions"
-
-    def key(self, headers: Mapping[str, str]) -> str | None:
-        return openai.bearer(headers)
-
-    def wrong_key(self, key: str | None) -> Objection:
-        return openai.wrong_key(key)
 
     def heard(self, body: bytes) -> Heard:
         """Return the request, if its messages are in an order that a model can continue."""
@@ -71,14 +60,17 @@ class ChatCompletions:
             wants_usage=request.stream_options is not None and bool(request.stream_options.include_usage),
         )
 
-    def error(self, objection: Objection) -> Mapping[str, object]:
-        return openai.error(objection)
-
     def writer(self, heard: Heard, number: int) -> Writer:
         return _Chunks(heard, number)
 
 
-_ROLES: Final = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+_ROLES: Final[Mapping[str, Role]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
 
 
 def _check(messages: Sequence[_Message]) -> None:
@@ -167,22 +159,13 @@ def _empty(what: str) -> Objection:
 
 
 def _said(message: _Message) -> Said:
-    content = message.content or ""
-    text = content if isinstance(content, str) else "\n".join(part.text for part in content)
-    match _ROLES[message.role]:
-        case "tool":
-            return Said("tool", text, call_id=message.tool_call_id or "")
-        case "assistant":
-            calls = message.tool_calls or ()
-            return Said(
-                "assistant",
-                text,
-                tuple(call_of(call.function.name, call.function.arguments, call.id) for call in calls),
-            )
-        case "user":
-            return Said("user", text)
-        case _:
-            return Said("system", text)
+    role, calls = _ROLES[message.role], message.tool_calls or ()
+    return Said(
+        role,
+        text_of(message.content),
+        tuple(call_of(one.function.name, one.function.arguments, one.id) for one in calls if role == "assistant"),
+        call_id=message.tool_call_id or "" if role == "tool" else "",
+    )
 
 
 class _Chunks:
@@ -210,16 +193,13 @@ class _Chunks:
         return f"data: {text}\n\n".encode()
 
     def end(self, usage: Usage) -> bytes:
-        return b"".join(self._ending(usage))
-
-    def _ending(self, usage: Usage) -> Iterator[bytes]:
-        yield self._chunk({}, "tool_calls" if self._calls else "stop")
+        ending = self._chunk({}, "tool_calls" if self._calls else "stop")
         if self._heard.wants_usage:
-            yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": _usage_json(usage)})
-        yield b"data: [DONE]\n\n"
+            ending += event({**self._head("chat.completion.chunk"), "choices": [], "usage": _usage_json(usage)})
+        return ending + b"data: [DONE]\n\n"
 
     def broken(self, objection: Objection) -> bytes:
-        return event(openai.error(objection))
+        return event(error(objection))
 
     def whole(self, pieces: Sequence[Piece], usage: Usage) -> Mapping[str, object]:
         calls = [piece for piece in pieces if isinstance(piece, Call)]
@@ -230,12 +210,8 @@ class _Chunks:
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.spelled}}
                 for call in calls
             ]
-        choice = {
-            "index": 0,
-            "message": message,
-            "logprobs": None,
-            "finish_reason": "tool_calls" if calls else "stop",
-        }
+        reason = "tool_calls" if calls else "stop"
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
         return {**self._head("chat.completion"), "choices": [choice], "usage": _usage_json(usage)}
 
     def _chunk(self, delta: Mapping[str, object], reason: str | None = None) -> bytes:
@@ -248,8 +224,5 @@ class _Chunks:
 
 
 def _usage_json(usage: Usage) -> Mapping[str, object]:
-    return {
-        "prompt_tokens": usage.heard,
-        "completion_tokens": usage.said,
-        "total_tokens": usage.heard + usage.said,
-    }
+    total = usage.heard + usage.said
+    return {"prompt_tokens": usage.heard, "completion_tokens": usage.said, "total_tokens": total}

@@ -1,34 +1,48 @@
-"""The common part of both APIs of OpenAI: the key, and the shape of an error."""
+"""The common part of both APIs of OpenAI: the key, the shape of an error, and the text of a message."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from midcourse.testing.wires.wire import Objection
 
 
-def bearer(headers: Mapping[str, str]) -> str | None:
-    """Return the key of a request."""
-    kind, _, key = headers.get("authorization", "").partition(" ")
-    return key if kind.lower() == "bearer" else None
+class Part(msgspec.Struct):
+    """A part of a message."""
+
+    type: str
+    text: str = ""
 
 
-def wrong_key(key: str | None) -> Objection:
-    if not key:
-        return Objection("You didn't provide an API key.", status=401)
-    return Objection(f"Incorrect API key provided: {key[:4]}****.", status=401, code="invalid_api_key")
+def text_of(content: str | Sequence[Part] | None) -> str:
+    """Return the text of a message."""
+    return content or "" if content is None or isinstance(content, str) else "\n".join(part.text for part in content)
+
+
+class OpenAI:
+    """Either API."""
+
+    def key(self, headers: Mapping[str, str]) -> str | None:
+        kind, _, key = headers.get("authorization", "").partition(" ")
+        return key if kind.lower() == "bearer" else None
+
+    def wrong_key(self, key: str | None) -> Objection:
+        if not key:
+            return Objection("You didn't provide an API key.", status=401)
+        return Objection(f"Incorrect API key provided: {key[:4]}****.", status=401, code="invalid_api_key")
+
+    def error(self, objection: Objection) -> dict[str, object]:
+        return error(objection)
 
 
 def error(objection: Objection) -> dict[str, object]:
+    """Return an error as OpenAI spells it."""
+    kind = "server_error" if objection.status >= 500 else "invalid_request_error"
     return {
         "error": {
             "message": objection.message,
-            "type": _kind(objection.status),
+            "type": "requests" if objection.status == 429 else kind,
             "param": objection.param,
             "code": objection.code,
         }
     }
-
-
-def _kind(status: int) -> str:
-    if status == 429:
-        return "requests"
-    return "server_error" if status >= 500 else "invalid_request_error"

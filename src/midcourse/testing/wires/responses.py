@@ -6,24 +6,19 @@ from typing import Final
 import msgspec
 
 from midcourse.models.script import Call, Conversation, Piece, Role, Said, Text, Usage, call_of
-from midcourse.testing.wires import openai
+from midcourse.testing.wires.openai import OpenAI, Part, text_of
 from midcourse.testing.wires.wire import CREATED, Heard, Objection, Writer, decoded, event
-
-
-class _Part(msgspec.Struct):
-    type: str
-    text: str = ""
 
 
 class _Item(msgspec.Struct):
     type: str = "message"
     role: str = ""
-    content: str | list[_Part] | None = None
+    content: str | list[Part] | None = None
     id: str | None = None
     call_id: str = ""
     name: str = ""
     arguments: str = ""
-    output: str | list[_Part] | None = None
+    output: str | list[Part] | None = None
 
 
 class _Request(msgspec.Struct):
@@ -34,16 +29,10 @@ class _Request(msgspec.Struct):
     stream: bool | None = None
 
 
-class Responses:
+class Responses(OpenAI):
     """``POST /v1/responses``. Nothing is stored: the whole conversation comes with each request."""
 
     path = "/v1/responses"
-
-    def key(self, headers: Mapping[str, str]) -> str | None:
-        return openai.bearer(headers)
-
-    def wrong_key(self, key: str | None) -> Objection:
-        return openai.wrong_key(key)
 
     def heard(self, body: bytes) -> Heard:
         """Return the request, if its items are in an order that a model can continue."""
@@ -71,9 +60,6 @@ class Responses:
             model=request.model,
             streams=bool(request.stream),
         )
-
-    def error(self, objection: Objection) -> Mapping[str, object]:
-        return openai.error(objection)
 
     def writer(self, heard: Heard, number: int) -> Writer:
         return _Events(heard, number)
@@ -142,11 +128,11 @@ def _said(items: Sequence[_Item]) -> list[Said]:
     for item in items:
         match item.type:
             case "message":
-                said = Said(_ROLES[item.role], _text(item.content))
+                said = Said(_ROLES[item.role], text_of(item.content))
             case "function_call":
                 said = Said("assistant", "", (call_of(item.name, item.arguments, item.call_id),))
             case "function_call_output":
-                said = Said("tool", _text(item.output), call_id=item.call_id)
+                said = Said("tool", text_of(item.output), call_id=item.call_id)
             case _:
                 continue
         if made and made[-1].role == said.role == "assistant":
@@ -154,12 +140,6 @@ def _said(items: Sequence[_Item]) -> list[Said]:
             said = Said("assistant", before.text + said.text, before.calls + said.calls)
         made.append(said)
     return made
-
-
-def _text(content: str | Sequence[_Part] | None) -> str:
-    if content is None or isinstance(content, str):
-        return content or ""
-    return "\n".join(part.text for part in content)
 
 
 class _Events:
