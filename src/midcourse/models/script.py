@@ -171,10 +171,15 @@ class Conversation:
             if said.role == "assistant"
         )
 
+    def finished(self, *tools: str) -> tuple[tuple[Call, str], ...]:
+        """Return the calls of these tools that have a result, each with it, in the order of the results."""
+        calls = {call.id: call for call in self.calls if call.name in tools}
+        results = (said for said in self.said if said.role == "tool")
+        return tuple((calls[said.call_id], said.text) for said in results if said.call_id in calls)
+
     def results(self, tool: str) -> tuple[str, ...]:
         """Return the results of the calls of ``tool``, in order. Calls without a result are not among them."""
-        of_this_tool = {call.id for call in self.calls if call.name == tool}
-        return tuple(said.text for said in self.said if said.role == "tool" and said.call_id in of_this_tool)
+        return tuple(text for _, text in self.finished(tool))
 
 
 # ---- scripts

@@ -7,7 +7,6 @@ The risk of an account is a number from 0 to 1:
 0.30 × the share of its MRR that it has lost since three months ago. From 0.5 it is high, from 0.25 medium.
 """
 
-import json
 import random
 import re
 import sqlite3
@@ -26,7 +25,7 @@ from midcourse.models.script import Call, Conversation, Piece
 from midcourse.samples.folders import folder_of, made_once
 from midcourse.samples.models import model_for, pace, words
 from midcourse.samples.plan import PlanFromTools
-from midcourse.samples.redirects import amount_over, course_of, done_since, quoted
+from midcourse.samples.redirects import amount_over, course_of, done_since, quoted, result_of
 from midcourse.tools import Files, files_in
 
 NAME: Final = "churn-memo"
@@ -234,17 +233,17 @@ def script(conversation: Conversation) -> Sequence[Piece]:
     begin = f"Understood: {quoted(course.last)} " if course.is_changed and not so_far.latest.calls else ""
     top = 3 if is_short else 10
 
-    accounts = _result(so_far, "fetch_customers")
+    accounts = result_of(so_far, "fetch_customers")
     if accounts is None:
         return [words(f"{begin}I begin with the list of customers. "), Call("fetch_customers", {})]
-    joined = _result(so_far, "join_mrr", {"min_mrr": least})
+    joined = result_of(so_far, "join_mrr", {"min_mrr": least})
     if joined is None:
         which = f"only accounts with an MRR of ${least:,.0f} or more" if least else "all of them"
         return [
             words(f"{begin}There are {accounts['accounts']} accounts. I join them against the MRR table, {which}. "),
             Call("join_mrr", {"min_mrr": least}),
         ]
-    scored = _result(so_far, "score_risk", {"min_mrr": least, "top": top})
+    scored = result_of(so_far, "score_risk", {"min_mrr": least, "top": top})
     if scored is None:
         return [
             words(
@@ -253,7 +252,7 @@ def script(conversation: Conversation) -> Sequence[Piece]:
             ),
             Call("score_risk", {"min_mrr": least, "top": top}),
         ]
-    written = _result(so_far, "write_memo")
+    written = result_of(so_far, "write_memo")
     if written is None:
         memo = _memo(accounts, joined, scored, least, has_appendix=has_appendix)
         found = (
@@ -262,18 +261,6 @@ def script(conversation: Conversation) -> Sequence[Piece]:
         )
         return [words(found), Call("write_memo", {"text": memo}, every=pace() / 4)]
     return [words(_remarks(written, scored))]
-
-
-def _result(
-    conversation: Conversation, tool: str, arguments: Mapping[str, object] | None = None
-) -> dict[str, Any] | None:
-    """Return what the last call of ``tool`` returned, or the last with these arguments; None if it was interrupted."""
-    results = {said.call_id: said.text for said in conversation if said.role == "tool"}
-    for call in reversed(conversation.calls):
-        if call.name == tool and arguments in (None, call.arguments) and (call.id or "") in results:
-            found = results[call.id or ""]
-            return json.loads(found) if found.startswith("{") else None  # else the call was interrupted
-    return None
 
 
 def _remarks(written: Mapping[str, Any], scored: Mapping[str, Any]) -> str:
@@ -325,11 +312,6 @@ def _memo(
 # ---- the agent
 
 
-def _start(run: midcourse.Run) -> midcourse.Run:
-    prepare()
-    return run
-
-
 _agent: Final = Agent(
     model_for(script),
     name=NAME,
@@ -345,7 +327,7 @@ _agent: Final = Agent(
 )
 agent: Final = wrap(
     _agent,
-    deps=_start,
+    deps=lambda run: run,
     description=DESCRIPTION,
     goals=GOALS,
     terms=Terms(task_class="long", policy="standard", budget=2.0),

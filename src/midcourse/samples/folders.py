@@ -19,7 +19,7 @@ def folder_of(sample: str) -> Path:
     return (Path(data) if data else Path.home() / ".local" / "share") / "midcourse" / "samples" / sample
 
 
-def made_once(target: Path, make: Callable[[Path], None]) -> Path:
+def made_once(target: Path, make: Callable[[Path], object]) -> Path:
     """Return ``target``, made by ``make`` if missing: whole or not at all, also if another process makes it."""
     if target.exists():
         return target

@@ -22,7 +22,7 @@ from midcourse.models.script import Call, Conversation, Piece
 from midcourse.samples.folders import folder_of, made_once
 from midcourse.samples.models import model_for, words
 from midcourse.samples.plan import PlanFromTools
-from midcourse.samples.redirects import course_of, done_since, quoted
+from midcourse.samples.redirects import course_of, done_since, quoted, result_of
 
 NAME: Final = "records-cleaner"
 DESCRIPTION: Final = (
@@ -155,23 +155,17 @@ def script(conversation: Conversation) -> Sequence[Piece]:
         ]
     so_far = done_since(conversation, "delete_records")
     begin = f"Understood: {quoted(course.last)} " if course.is_changed and not so_far.latest.calls else ""
-    found = [
-        json.loads(said.text)
-        for call in so_far.calls
-        for said in so_far
-        if call.name == "find_candidates" and call.arguments == wanted and said.call_id == call.id
-        if said.text.startswith("{")
-    ]
-    if not found:
+    found = result_of(so_far, "find_candidates", wanted)
+    if found is None:
         return [words(f"{begin}I look for records that can go. "), Call("find_candidates", wanted)]
-    duplicates, obsolete = found[-1]["duplicates"], found[-1]["obsolete"]
+    duplicates, obsolete = found["duplicates"], found["obsolete"]
     if not duplicates and not obsolete:
-        return [words(f"None of the {found[-1]['records']} records has to go.")]
+        return [words(f"None of the {found['records']} records has to go.")]
     deleted = so_far.latest.results("delete_records")
     if not deleted:
         return [
             words(
-                f"{begin}Of {found[-1]['records']} records {len(duplicates)} are duplicates and {len(obsolete)} "
+                f"{begin}Of {found['records']} records {len(duplicates)} are duplicates and {len(obsolete)} "
                 "obsolete. I ask before I delete them. "
             ),
             Call("delete_records", {"ids": sorted([*duplicates, *obsolete])}),
@@ -203,11 +197,6 @@ def _wanted(said: Sequence[str]) -> dict[str, object]:
 # ---- the agent
 
 
-def _start(run: midcourse.Run) -> midcourse.Run:
-    prepare()
-    return run
-
-
 _agent: Final = Agent(
     model_for(script),
     name=NAME,
@@ -222,7 +211,7 @@ _agent: Final = Agent(
 )
 agent: Final = wrap(
     _agent,
-    deps=_start,
+    deps=lambda run: run,
     description=DESCRIPTION,
     goals=GOALS,
     terms=Terms(task_class="medium", policy="standard", budget=1.0),

@@ -1,8 +1,10 @@
 """Read people's messages for a script: the present course, and the change that a redirect makes."""
 
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from midcourse.core.interventions import EXPLAIN
 from midcourse.models.script import Conversation
@@ -66,6 +68,15 @@ def done_since(conversation: Conversation, last_tool: str) -> Conversation:
         elif said.role == "user" and is_over:
             beginning, is_over = at, False
     return Conversation(conversation.said[beginning:])
+
+
+def result_of(conversation: Conversation, tool: str, arguments: Mapping[str, object] | None = None) -> Any:
+    """Return what a tool returned last as JSON, to a call with these arguments if given; None if it never did.
+
+    A call that was interrupted has a sentence as its result, and does not count.
+    """
+    found = [text for call, text in conversation.finished(tool) if arguments in (None, call.arguments)]
+    return next((json.loads(text) for text in reversed(found) if text.startswith(("{", "["))), None)
 
 
 def amount_over(text: str) -> float | None:

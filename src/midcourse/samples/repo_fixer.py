@@ -29,7 +29,7 @@ from midcourse.models.script import Call, Conversation, Piece, Text
 from midcourse.samples.folders import folder_of, made_once
 from midcourse.samples.models import model_for, words
 from midcourse.samples.plan import PlanFromTools
-from midcourse.samples.redirects import StoryCourse, course_of, quoted
+from midcourse.samples.redirects import StoryCourse, course_of, quoted, result_of
 from midcourse.samples.repo_sources import sources
 from midcourse.tools import Files, files_in
 
@@ -84,11 +84,7 @@ def _git(repository: Path, *arguments: str) -> str:
 def tree_of(session_id: str) -> Path:
     """Return the work tree of a session, made if it is not there."""
     folder = prepare()
-    return made_once(folder / "trees" / session_id, lambda fresh: _copy(folder / "shop", fresh))
-
-
-def _copy(repository: Path, fresh: Path) -> None:
-    shutil.copytree(repository, fresh)
+    return made_once(folder / "trees" / session_id, lambda fresh: shutil.copytree(folder / "shop", fresh))
 
 
 # ---- the tools
@@ -192,14 +188,13 @@ def script(conversation: Conversation) -> Sequence[Piece]:
 
 def _rename(conversation: Conversation, course: StoryCourse, old: str, new: str) -> Sequence[Piece]:
     begin = _begin(conversation, course)
-    found = _results(conversation, "search", word=old)
-    if not found:
+    found = result_of(conversation, "search", {"word": old})
+    if found is None:
         return [_says(f"{begin}I look where the word {old} stands. "), Call("search", {"word": old})]
-    theirs = [path for path in found[-1] if path.startswith("vendor/")]
-    wanted = _editable(course, [path for path in found[-1] if path not in theirs])
-    done = [
-        call.arguments["path"] for call, _ in _calls(conversation, "rename_in_file") if call.arguments["old"] == old
-    ]
+    theirs = [path for path in found if path.startswith("vendor/")]
+    wanted = _editable(course, [path for path in found if path not in theirs])
+    renamed = (call.arguments for call, _ in conversation.finished("rename_in_file"))
+    done = [one["path"] for one in renamed if one["old"] == old]
     left = [path for path in wanted if path not in done]
     if left:
         at = f"{len(wanted) - len(left) + 1} of {len(wanted)}"
@@ -211,7 +206,7 @@ def _rename(conversation: Conversation, course: StoryCourse, old: str, new: str)
             _says(f"{begin}{left[0]} ({at}): {old} becomes {new}. "),
             Call("rename_in_file", {"path": left[0], "old": old, "new": new}),
         ]
-    tested = _after_last_edit(conversation, "run_tests")
+    tested = _tested(conversation)
     if tested is None:
         return [_says(f"{begin}All is renamed. I run the tests. "), Call("run_tests", {"suite": "api"})]
     if tested["passed"]:
@@ -227,48 +222,48 @@ def _rename(conversation: Conversation, course: StoryCourse, old: str, new: str)
 
 def _fix(conversation: Conversation, course: StoryCourse) -> Sequence[Piece]:
     begin = _begin(conversation, course)
-    tested = _results(conversation, "run_tests", suite="login")
-    if not tested:
+    tested = result_of(conversation, "run_tests", {"suite": "login"})
+    if tested is None:
         return [_says(f"{begin}I reproduce the bug: I run the login tests. "), Call("run_tests", {"suite": "login"})]
-    if tested[-1]["passed"]:
-        return [_says(f"The login tests pass: {_last_line(tested[-1])}. {_so_far(conversation)}")]
-    listed = _results(conversation, "list_files", folder="src")
-    if not listed:
+    if tested["passed"]:
+        return [_says(f"The login tests pass: {_last_line(tested)}. {_so_far(conversation)}")]
+    listed = result_of(conversation, "list_files", {"folder": "src"})
+    if listed is None:
         return [
-            _says(f"{begin}They fail: {tested[-1]['output'].splitlines()[0]}. I look at what there is. "),
+            _says(f"{begin}They fail: {tested['output'].splitlines()[0]}. I look at what there is. "),
             Call("list_files", {"folder": "src"}),
         ]
     if course.is_changed and re.search(r"auth|session|expir|login", course.last, re.IGNORECASE):
-        return _look_at_the_check(conversation, begin, listed[-1])
-    return _drift(conversation, course, begin, listed[-1])
+        return _look_at_the_check(conversation, begin, listed)
+    return _drift(conversation, course, begin, listed)
 
 
 def _look_at_the_check(conversation: Conversation, begin: str, listed: Sequence[str]) -> Sequence[Piece]:
     """Told to stay where the bug is, it reads the check itself."""
     latest = conversation.latest
     path = next((one for one in listed if one.endswith("auth/session.py")), "")
-    read = _results(latest, "read_file", path=path)
-    if not read:
+    read = [text for call, text in latest.finished("read_file") if call.arguments["path"] == path]
+    if not read or read[-1].startswith("Interrupted"):
         return [
             _says(f"{begin}I go back to authentication and read the session check. "),
             Call("read_file", {"path": path}),
         ]
     check = re.search(r"return (session\.expires_at) < (now)", read[-1])
-    if check and not _calls(latest, "edit_file"):
+    if check and not latest.finished("edit_file"):
         edit = {"path": path, "old": check[0], "new": f"return {check[2]} < {check[1]}"}
         return [
             _says("Here it is: a session counts as valid once it has expired. I turn the comparison round. "),
             Call("edit_file", edit),
         ]
-    if _after_last_edit(latest, "run_tests") is None:
+    if _tested(latest) is None:
         return [_says("I run the login tests again. "), Call("run_tests", {"suite": "login"})]
     return [_says(f"I changed the session check and the tests still fail. {_so_far(conversation)}")]
 
 
 def _drift(conversation: Conversation, course: StoryCourse, begin: str, listed: Sequence[str]) -> Sequence[Piece]:
     """Change one area after the other: in each file the first constant, in the hope that it is the one."""
-    edited = {call.arguments["path"] for call, _ in _calls(conversation, "edit_file")}
-    read = {f"{call.arguments['path']}": text for call, text in _calls(conversation, "read_file")}
+    edited = {call.arguments["path"] for call, _ in conversation.finished("edit_file")}
+    read = {f"{call.arguments['path']}": text for call, text in conversation.finished("read_file")}
     editable = _editable(course, [path for path in listed if "__init__" not in path])
     for area, excuse in (
         ("auth", "The login loops, so the limits of authentication may be too tight. "),
@@ -289,7 +284,7 @@ def _drift(conversation: Conversation, course: StoryCourse, begin: str, listed: 
                     ),
                     Call("edit_file", {"path": path, "old": constant[0], "new": f"{constant[1]} = {new}"}),
                 ]
-        if paths and _after_last_edit(conversation, "run_tests", paths) is None:
+        if paths and _tested(conversation, paths) is None:
             return [_says(f"{begin}I run the login tests again. "), Call("run_tests", {"suite": "login"})]
     return [_says(f"The login tests still fail after all that. {_so_far(conversation)}")]
 
@@ -318,35 +313,14 @@ def _names(word: str, path: str) -> bool:
     return word.lower().strip("./").removesuffix("s") in path.lower()
 
 
-def _calls(conversation: Conversation, tool: str) -> list[tuple[Call, str]]:
-    """Return the calls of a tool that have a result, each with it."""
-    results = {said.call_id: said.text for said in conversation if said.role == "tool"}
-    return [
-        (call, results[call.id]) for call in conversation.calls if call.name == tool and call.id and call.id in results
-    ]
-
-
-def _results(conversation: Conversation, tool: str, **arguments: object) -> list[Any]:
-    """Return the results of calls with these arguments; a call that was interrupted has none."""
-    found: list[Any] = []
-    for call, text in _calls(conversation, tool):
-        if dict(call.arguments) == arguments and not text.startswith("Interrupted"):
-            try:
-                found.append(json.loads(text))
-            except ValueError:
-                found.append(text)
-    return found
-
-
-def _after_last_edit(conversation: Conversation, tool: str, paths: Sequence[str] = ()) -> dict[str, Any] | None:
+def _tested(conversation: Conversation, paths: Sequence[str] = ()) -> dict[str, Any] | None:
     """Return the tests' result since the last edit (of these files, if given); None if they have not run since."""
     last: dict[str, Any] | None = None
-    results = {said.call_id: said.text for said in conversation if said.role == "tool"}
-    for call in conversation.calls:
-        if call.name in ("edit_file", "rename_in_file") and (not paths or call.arguments["path"] in paths):
-            last = None
-        elif call.name == tool and results.get(call.id or "", "").startswith("{"):
-            last = json.loads(results[call.id or ""])
+    for call, result in conversation.finished("edit_file", "rename_in_file", "run_tests"):
+        if call.name != "run_tests":
+            last = None if not paths or call.arguments["path"] in paths else last
+        elif result.startswith("{"):
+            last = json.loads(result)
     return last
 
 
@@ -355,11 +329,7 @@ def _last_line(tested: Mapping[str, Any]) -> str:
 
 
 def _so_far(conversation: Conversation) -> str:
-    edited = {
-        f"{call.arguments['path']}"
-        for tool in ("edit_file", "rename_in_file")
-        for call, _ in _calls(conversation, tool)
-    }
+    edited = {f"{call.arguments['path']}" for call, _ in conversation.finished("edit_file", "rename_in_file")}
     areas = sorted({path.split("/")[1] if path.startswith("src/") else path.split("/")[0] for path in edited})
     return f"Files edited so far: {len(edited)}" + (f", in {', '.join(areas)}." if areas else ".")
 

@@ -3,7 +3,6 @@
 What it returns is the report: every section that was written to its end, and not the words a redirect has cut.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from midcourse.models.script import Call, Conversation, Piece
 from midcourse.samples.folders import folder_of, made_once
 from midcourse.samples.models import model_for, words
 from midcourse.samples.plan import PlanFromTools
-from midcourse.samples.redirects import course_of, quoted
+from midcourse.samples.redirects import course_of, quoted, result_of
 
 NAME: Final = "researcher"
 DESCRIPTION: Final = "Reads a folder of documents and streams a long report about them, a section at a time."
@@ -131,8 +130,7 @@ def script(conversation: Conversation) -> Sequence[Piece]:
     """List the documents, then write a section with each request; people choose how many, how long and about what."""
     course = course_of(conversation)
     so_far = _since_closing(conversation)
-    # Not what was said of a call that was interrupted.
-    listed = [found for found in so_far.results("list_documents") if found.startswith("[")]
+    listed = result_of(so_far, "list_documents")
     is_new = course.is_changed and not so_far.latest.calls
     begin = f"Understood: {quoted(course.last)} " if is_new else ""
     written = _sections(so_far)
@@ -140,9 +138,9 @@ def script(conversation: Conversation) -> Sequence[Piece]:
         if not written:
             return [words(f"{begin}I leave it at that. I know “in 4 sections”, “shorter” and “focus on money”.")]
         return [words(f"{begin}I leave it at that.\n\n{_CLOSING}\n\n{len(written)} sections were written.")]
-    if not listed:
+    if listed is None:
         return [words(f"{begin}I look at the documents. "), Call("list_documents", {})]
-    documents = [one["name"] for one in json.loads(listed[-1])]
+    documents = [one["name"] for one in listed]
     if not documents:
         return [words("There are no documents, so there is nothing to report.")]
     count = next((n for text in reversed(course.said) if (n := _count(text))), _SECTIONS)
@@ -150,7 +148,7 @@ def script(conversation: Conversation) -> Sequence[Piece]:
     if number > count:
         return [words(f"{begin}{len(written)} sections are there already.\n\n{_closing(len(written), documents)}")]
     wanted = _notes_for(number, documents, course.said)
-    notes = _notes(so_far.latest if course.is_changed else so_far, wanted)
+    notes = result_of(so_far.latest if course.is_changed else so_far, "gather_notes", wanted)
     if notes is None:
         return [words(f"{begin}I gather notes for section {number}. "), Call("gather_notes", wanted)]
     is_short = any(re.search(r"\b(short|shorter|brief|briefly)\b", text.lower()) for text in course.said)
@@ -198,15 +196,6 @@ def _sections(conversation: Conversation) -> list[str]:
     return [
         said.text for said in conversation if said.role == "assistant" and said.calls and said.text.startswith("## ")
     ]
-
-
-def _notes(conversation: Conversation, wanted: Mapping[str, object]) -> dict[str, Any] | None:
-    results = {said.call_id: said.text for said in conversation if said.role == "tool"}
-    for call in conversation.calls:
-        text = results.get(call.id or "", "")
-        if call.name == "gather_notes" and call.arguments == wanted and text.startswith("{"):
-            return json.loads(text)
-    return None
 
 
 def _section(number: int, notes: Mapping[str, Any], most: int) -> str:
@@ -267,11 +256,6 @@ def _item(tool: str, arguments: Mapping[str, Any]) -> str:
     return "look at the documents"
 
 
-def _start(run: midcourse.Run) -> midcourse.Run:
-    prepare()
-    return run
-
-
 _agent: Final = Agent(
     model_for(script),
     name=NAME,
@@ -287,7 +271,7 @@ _agent: Final = Agent(
 )
 agent: Final = wrap(
     _agent,
-    deps=_start,
+    deps=lambda run: run,
     description=DESCRIPTION,
     goals=GOALS,
     usage_limits=UsageLimits(request_limit=500),
