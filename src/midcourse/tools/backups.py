@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -18,10 +18,10 @@ import msgspec
 
 from midcourse.clock import SystemClock
 from midcourse.errors import MidcourseError
-from midcourse.tools.call_key import end_if_asked
 from midcourse.tools.file_state import State, check_unchanged, hash_of, outline_at
 from midcourse.tools.root_folder import FILE, PathPlace, opened_file
 from midcourse.tools.tool_errors import bad_argument, cannot_undo, changed_meanwhile, explained_os_errors, too_large
+from midcourse.tools.toolset import end_if_asked
 
 _CHUNK: Final = 1 << 20
 _PRUNED: Final = "pruned"
@@ -195,55 +195,46 @@ class Backups:
 
     def prune(self, older_than: float, at_most: int | None) -> Pruned:
         """Remove records by age, then the oldest beyond ``at_most`` bytes, then contents that no record needs."""
-        if not self.path.is_dir():
-            return Pruned(0, 0, 0)
-        self._check_private()
-        removed = contents = size = 0
-        with explained_os_errors(str(self.path)), self._locked(fcntl.LOCK_EX):
-            kept: list[tuple[float, Path, CallRecord]] = []
-            for path in (self.path / "records").glob("*/*.json"):
-                with suppress(MidcourseError):  # a damaged one stays, to be seen
-                    record = _read(path)
-                    kept.append((record.at, path, record))
-            kept.sort(key=lambda one: one[0], reverse=True)
-            oldest = SystemClock().now() - older_than
-            needed: set[str] = set()
-            total, is_over = 0, False
-            for at, path, record in kept:
-                new = set(record.contents()) - needed
-                total += sum(map(self._size, new))
-                is_over = is_over or at < oldest or (at_most is not None and total > at_most)
-                if is_over:
-                    (path.parent / _PRUNED).touch(mode=0o600)
-                    path.unlink()
-                    removed += 1
-                else:
-                    needed |= new
-            for path in (self.path / "contents").rglob("*"):
-                if path.is_file() and path.name not in needed:
-                    size += path.stat().st_size
-                    path.unlink()
-                    contents += 1
-        return Pruned(removed, contents, size)
+        oldest, total, needed = SystemClock().now() - older_than, 0, set[str]()
+        is_over = False
+
+        def is_due(record: CallRecord) -> bool:
+            nonlocal total, needed, is_over
+            new = set(record.contents()) - needed
+            total += sum(map(self._size, new))
+            is_over = is_over or record.at < oldest or (at_most is not None and total > at_most)
+            needed |= new
+            return is_over
+
+        return self._remove(is_due, orphans=True) if self.path.is_dir() else Pruned(0, 0, 0)
 
     def forget_calls(self, keys: Collection[str]) -> Pruned:
         """Remove the records of the calls with these keys, and the contents that no other record needs."""
         if not keys or not any((self.path / "records").glob("*/*.json")):
             return Pruned(0, 0, 0)  # nothing was kept here, or the folder was refused before anything could be
+        return self._remove(lambda record: record.key in keys)
+
+    def _remove(self, is_due: Callable[[CallRecord], bool], *, orphans: bool = False) -> Pruned:
+        """Remove the records that are due, asked from the newest to the oldest, and contents that no other needs.
+
+        ``orphans``: also look for such contents if no record is due.
+        """
         self._check_private()
         removed = contents = size = 0
         with explained_os_errors(str(self.path)), self._locked(fcntl.LOCK_EX):
-            needed: set[str] = set()
+            known: list[tuple[Path, CallRecord]] = []
             for path in (self.path / "records").glob("*/*.json"):
-                with suppress(MidcourseError):
-                    record = _read(path)
-                    if record.key not in keys:
-                        needed |= set(record.contents())
-                        continue
+                with suppress(MidcourseError):  # a damaged one stays, to be seen
+                    known.append((path, _read(path)))
+            needed: set[str] = set()
+            for path, record in sorted(known, key=lambda one: one[1].at, reverse=True):
+                if is_due(record):
                     (path.parent / _PRUNED).touch(mode=0o600)
                     path.unlink()
                     removed += 1
-            for path in (self.path / "contents").rglob("*") if removed else ():
+                else:
+                    needed |= set(record.contents())
+            for path in (self.path / "contents").rglob("*") if removed or orphans else ():
                 if path.is_file() and path.name not in needed:
                     size += path.stat().st_size
                     path.unlink()
@@ -373,10 +364,8 @@ def _write_durably(path: Path, content: bytes) -> None:
     _sync(path.parent)
 
 
-@contextmanager
-def _created(path: Path) -> Generator[Any]:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-        yield file
+def _created(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
 
 
 @contextmanager

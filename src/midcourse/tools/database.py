@@ -5,19 +5,16 @@ import sqlite3
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 from midcourse.clock import SystemClock
 from midcourse.errors import MidcourseError
-from midcourse.runtime.tools import Happened, Tool, declared_tool, register
-from midcourse.tools.call_key import end_if_asked, key_of_this_call
+from midcourse.runtime.tools import Happened
 from midcourse.tools.tool_errors import bad_argument, too_large, took_too_long
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from midcourse.tools.toolset import Toolset, end_if_asked, key_of_this_call
 
 Cell = str | int | float | None
 Parameters = Mapping[str, Cell] | Sequence[Cell] | None
@@ -80,13 +77,14 @@ def database(
     """
     if rows < 1 or limit < 1 or timeout <= 0:
         raise bad_argument("rows, limit (bytes) and timeout (seconds) of a database are more than 0.", "rows")
-    return _made(os.path.realpath(path), rows, limit, timeout)
+    return _made(os.path.realpath(path), rows=rows, limit=limit, timeout=timeout)
 
 
-class Database:
+class Database(Toolset):
     """The tools of one SQLite file: ``query`` and ``execute``."""
 
     def __init__(self, path: str, *, rows: int, limit: int, timeout: float) -> None:
+        super().__init__(database, path=path, rows=rows, limit=limit, timeout=timeout)
         self.path = path
         self._rows = rows
         self._limit = limit
@@ -95,10 +93,6 @@ class Database:
         self.execute = self._tool(
             self._execute, "execute", "execute_sql", effect="idempotent", probe=self.probe, local=True
         )
-
-    @property
-    def tools(self) -> tuple[Tool[..., Any], ...]:
-        return (self.query, self.execute)
 
     def probe(self, arguments: Mapping[str, Any], key: str) -> Happened | bool:
         """Return if a statement was executed under ``key``, and what it returned."""
@@ -227,13 +221,6 @@ class Database:
             why = _REFUSED if code == "sql_refused" else str(error).rstrip(".")
             raise bad_argument(f"The statement {_short(sql)} does not run: {why}.", "sql", code=code) from error
 
-    def _tool(self, function: Callable[P, T], attribute: str, name: str, **declared: Any) -> Tool[P, T]:
-        keywords = {"path": self.path, "rows": self._rows, "limit": self._limit, "timeout": self._timeout}
-        origin = f"{__name__}:database({msgspec.json.encode(keywords).decode()}).{attribute}"
-        made = declared_tool(function, name=name, origin=origin, **declared)
-        register(made)
-        return made
-
 
 _REFUSED: Final = (
     "a query may only read, and no statement may attach files, load extensions, set pragmas, begin or end "
@@ -241,9 +228,7 @@ _REFUSED: Final = (
 )
 
 
-@cache
-def _made(path: str, rows: int, limit: int, timeout: float) -> Database:
-    return Database(path, rows=rows, limit=limit, timeout=timeout)
+_made: Final = cache(Database)
 
 
 def _bounded(name: str, count: int, aside: sqlite3.Connection, look: Callable[[], int]) -> Callable[..., Any]:

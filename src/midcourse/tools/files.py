@@ -8,17 +8,15 @@ import base64
 import binascii
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Final, Literal, ParamSpec, TypeVar
+from typing import Any, Final, Literal
 
 import msgspec
 
 from midcourse.errors import MidcourseError
-from midcourse.runtime.tools import Tool, declared_tool, register
 from midcourse.tools.atomic_files import made_folder, rename_new, stage
 from midcourse.tools.backups import Backups, ChangedPlace, Rename, default_backups
-from midcourse.tools.call_key import end_if_asked, key_of_this_call
 from midcourse.tools.file_changes import Changes, folders_made
 from midcourse.tools.file_state import ABSENT, State, check_unchanged, outline_at, sha256, state_at
 from midcourse.tools.folder_listing import Listing, listing_of
@@ -32,9 +30,7 @@ from midcourse.tools.tool_errors import (
     too_large,
     wrong_kind,
 )
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from midcourse.tools.toolset import Toolset, end_if_asked, key_of_this_call
 
 Encoding = Literal["utf-8", "base64"]
 
@@ -74,10 +70,10 @@ def files_in(
     - ``backup_limit``: the most that one call may overwrite or delete, in bytes.
     """
     kept = os.path.realpath(default_backups() if backups is None else backups)
-    return _made(os.path.realpath(root), kept, limit, backup_limit)
+    return _made(os.path.realpath(root), kept, limit=limit, backup_limit=backup_limit)
 
 
-class Files:
+class Files(Toolset):
     """The tools of one folder. Give them to an agent one by one: ``run.step("write", files.write, path, text)``."""
 
     def __init__(self, root: str, backups: str, *, limit: int, backup_limit: int) -> None:
@@ -88,9 +84,9 @@ class Files:
                 f"The backups at {backups} would be among the files of {root}. Give files_in another backups folder.",
                 "backups",
             )
+        super().__init__(files_in, root=root, backups=backups, limit=limit, backup_limit=backup_limit)
         self.root = root
         self.backups = backups
-        self._made_of = {"root": root, "backups": backups, "limit": limit, "backup_limit": backup_limit}
         self._limit = limit
         self._root = Root(root)
         self._backups = Backups(backups, limit=backup_limit)
@@ -103,10 +99,6 @@ class Files:
         self.edit = self._tool(self._edit, "edit", "edit_file", observes=looked_at, **changing)
         self.move = self._tool(self._move, "move", "move_file", **changing)
         self.delete = self._tool(self._delete, "delete", "delete_file", **changing)
-
-    @property
-    def tools(self) -> tuple[Tool[..., Any], ...]:
-        return (self.read, self.list, self.write, self.edit, self.move, self.delete)
 
     def undo(self, arguments: Mapping[str, Any], result: object, key: str) -> None:
         """Take back what was done under ``key``. This is the undo of each tool here, and of tools built from them."""
@@ -284,16 +276,8 @@ class Files:
 
         yield from gather(place.real)
 
-    def _tool(self, function: Callable[P, T], attribute: str, name: str, **declared: Any) -> Tool[P, T]:
-        spelled = msgspec.json.encode(self._made_of).decode()
-        made = declared_tool(function, name=name, origin=f"{__name__}:files_in({spelled}).{attribute}", **declared)
-        register(made)
-        return made
 
-
-@cache
-def _made(root: str, backups: str, limit: int, backup_limit: int) -> Files:
-    return Files(root, backups, limit=limit, backup_limit=backup_limit)
+_made: Final = cache(Files)
 
 
 def _contains(folder: str, path: str) -> bool:
@@ -321,17 +305,13 @@ def _not_once(path: str, text: str, old: str) -> MidcourseError:
             code="text_not_found",
             path=path,
         )
-    first, second = (text.count("\n", 0, at) + 1 for at in _first_two(text, old))
+    at = text.find(old)
+    first, second = (text.count("\n", 0, place) + 1 for place in (at, text.find(old, at + 1)))
     return MidcourseError(
         f"'{path}' holds that text more than once (lines {first} and {second}). Give more of the text around it.",
         code="text_not_unique",
         path=path,
     )
-
-
-def _first_two(text: str, old: str) -> tuple[int, int]:
-    first = text.find(old)
-    return first, text.find(old, first + 1)
 
 
 def _names_in(place: PathPlace) -> list[str]:

@@ -6,9 +6,9 @@ stop waits for it, and after a crash a person is asked whether it happened.
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -16,11 +16,8 @@ from midcourse.errors import MidcourseError
 from midcourse.ports.sender import AGENT_VARIABLE, agent_here
 from midcourse.runtime.group_reaper import process_group_reaper
 from midcourse.runtime.shell_commands import Completed, run_command
-from midcourse.runtime.tools import Tool, declared_tool, register
 from midcourse.tools.tool_errors import bad_argument, took_too_long
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from midcourse.tools.toolset import Toolset
 
 TIMEOUT: Final = 600.0
 LIMIT: Final = 1_000_000
@@ -63,25 +60,33 @@ def shell_in(
     if limit < 0 or timeout <= 0:
         raise bad_argument("limit is in bytes, timeout in seconds and more than 0.", "limit")
     given = tuple(sorted(env.items())) if isinstance(env, Mapping) else tuple((name, None) for name in sorted(set(env)))
-    return _made(os.path.realpath(root), given, isinstance(env, Mapping), timeout, limit)
+    has_values = isinstance(env, Mapping)
+    return _made(os.path.realpath(root), env=given, has_values=has_values, timeout=timeout, limit=limit)
 
 
-class Shell:
+class Shell(Toolset):
     """The tool of one folder: ``run``."""
 
     def __init__(
         self, root: str, *, env: tuple[tuple[str, str | None], ...], has_values: bool, timeout: float, limit: int
     ) -> None:
+        names = [name for name, _ in env]
+        keys = dict.fromkeys(names) if has_values else names
+        super().__init__(shell_in, root=root, env=keys, timeout=timeout, limit=limit)
+        earlier = _given.get(self._origin, env)
+        # One that was found by its origin has no values, and gives way to the one that has them.
+        if earlier != env and any(value is not None for _, value in earlier):
+            raise bad_argument(
+                f"There is a shell in {root} already that takes {', '.join(names)} with other values, and a journal "
+                "could not tell the two apart. Use that one, or give this one a folder or names of its own.",
+                "env",
+            )
+        _given[self._origin] = env
         self.root = root
         self._env = env
-        self._has_values = has_values
         self._timeout = timeout
         self._limit = limit
         self.run = self._tool(self._run, "run", "run_command", effect="write")
-
-    @property
-    def tools(self) -> tuple[Tool[..., Any], ...]:
-        return (self.run,)
 
     async def _run(self, command: str) -> ShellResult:
         """Run a shell command and return its exit code and output. It has no terminal and no input."""
@@ -114,32 +119,8 @@ class Shell:
         own = {AGENT_VARIABLE: agent_here()}
         return inherited | {name: value for name, value in {**given, **own}.items() if value is not None}
 
-    def _tool(self, function: Callable[P, T], attribute: str, name: str, **declared: Any) -> Tool[P, T]:
-        names = [name for name, _ in self._env]
-        keywords = {
-            "root": self.root,
-            "env": dict.fromkeys(names) if self._has_values else names,
-            "timeout": self._timeout,
-            "limit": self._limit,
-        }
-        origin = f"{__name__}:shell_in({msgspec.json.encode(keywords).decode()}).{attribute}"
-        earlier = _given.get(origin, self._env)
-        # One that was found by its origin has no values, and gives way to the one that has them.
-        if earlier != self._env and any(value is not None for _, value in earlier):
-            raise bad_argument(
-                f"There is a shell in {self.root} already that takes {', '.join(names)} with other values, and a "
-                "journal could not tell the two apart. Use that one, or give this one a folder or names of its own.",
-                "env",
-            )
-        _given[origin] = self._env
-        made = declared_tool(function, name=name, origin=origin, **declared)
-        register(made)
-        return made
 
-
-@cache
-def _made(root: str, env: tuple[tuple[str, str | None], ...], has_values: bool, timeout: float, limit: int) -> Shell:
-    return Shell(root, env=env, has_values=has_values, timeout=timeout, limit=limit)
+_made: Final = cache(Shell)
 
 
 def _shell_result(ended: Completed, *, timed_out: bool = False) -> ShellResult:

@@ -1,21 +1,15 @@
 """HTTP requests for agents: to public addresses only, within limits, and with the call's key.
 
-What may be reached is in ``addresses``; how a request is made in ``requesting``.
+What may be reached is in ``addresses``; how a request is made in ``http_request``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final
 
-import msgspec
-
-from midcourse.runtime.tools import Tool, declared_tool, register
-from midcourse.tools.call_key import key_of_this_call
 from midcourse.tools.http_request import Method, RequestLimits, WebResponse, hosts, library, request
 from midcourse.tools.tool_errors import bad_argument
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from midcourse.tools.toolset import Toolset, key_of_this_call
 
 LIMIT: Final = 5_000_000
 TIMEOUT: Final = 30.0
@@ -39,23 +33,20 @@ def web(
     if limit < 0 or timeout <= 0:
         raise bad_argument("limit is in bytes, timeout in seconds and more than 0.", "limit")
     library()
-    return _made(hosts(allow_hosts), allow_private, limit, timeout)
+    return _made(allow_hosts=hosts(allow_hosts), allow_private=allow_private, limit=limit, timeout=timeout)
 
 
-class Web:
+class Web(Toolset):
     """The tools of one set of limits."""
 
-    def __init__(self, limits: RequestLimits) -> None:
-        self._limits = limits
+    def __init__(self, *, allow_hosts: tuple[str, ...] | None, allow_private: bool, limit: int, timeout: float) -> None:
+        super().__init__(web, allow_hosts=allow_hosts, allow_private=allow_private, limit=limit, timeout=timeout)
+        self._limits = RequestLimits(allow_hosts=allow_hosts, allow_private=allow_private, limit=limit, timeout=timeout)
         # A request keeps its own time; an abandoned one may land as long as it would have been waited for.
-        self.get = self._tool(self._get, "get", effect="read")
-        self.put = self._tool(self._put, "put", effect="idempotent", settle=limits.timeout)
-        self.delete = self._tool(self._delete, "delete", effect="idempotent", settle=limits.timeout)
-        self.post = self._tool(self._post, "post", effect="write", settle=limits.timeout)
-
-    @property
-    def tools(self) -> tuple[Tool[..., Any], ...]:
-        return (self.get, self.put, self.delete, self.post)
+        self.get = self._tool(self._get, "get", "http_get", effect="read")
+        self.put = self._tool(self._put, "put", "http_put", effect="idempotent", settle=timeout)
+        self.delete = self._tool(self._delete, "delete", "http_delete", effect="idempotent", settle=timeout)
+        self.post = self._tool(self._post, "post", "http_post", effect="write", settle=timeout)
 
     async def _get(self, url: str, headers: Mapping[str, str] | None = None) -> WebResponse:
         """Fetch what is at a URL."""
@@ -83,22 +74,5 @@ class Web:
         named = {"content-type": content_type, **(headers or {})}
         return await request(method, url, limits=self._limits, headers=named, body=body, key=key_of_this_call())
 
-    def _tool(self, function: Callable[P, T], attribute: str, **declared: Any) -> Tool[P, T]:
-        limits = self._limits
-        keywords = {
-            "allow_hosts": limits.allow_hosts,
-            "allow_private": limits.allow_private,
-            "limit": limits.limit,
-            "timeout": limits.timeout,
-        }
-        spelled = msgspec.json.encode(keywords).decode()
-        made = declared_tool(
-            function, name=f"http_{attribute}", origin=f"{__name__}:web({spelled}).{attribute}", **declared
-        )
-        register(made)
-        return made
 
-
-@cache
-def _made(allow_hosts: tuple[str, ...] | None, allow_private: bool, limit: int, timeout: float) -> Web:
-    return Web(RequestLimits(allow_hosts=allow_hosts, allow_private=allow_private, limit=limit, timeout=timeout))
+_made: Final = cache(Web)
