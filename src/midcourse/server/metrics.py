@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from midcourse.analysis.reports.counters import Remaining, Shares, spread
+from midcourse.analysis.reports.counters import Shares, spread
+from midcourse.analysis.reports.facts import SessionFacts
 from midcourse.analysis.reports.fleet import Fleet, FleetSession, default_policy
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.session import LIVE
@@ -136,20 +137,16 @@ async def rates(
     """
     default = await default_policy(store, policy)
     fleet = Fleet(store, now - DAY, now, default=default, most=MOST_RATED, known=known)
-    by_class: dict[str, Shares] = {}
-    everything, remaining = Shares(), Remaining()
-    seen: set[SessionId] = set()
-    async for one in fleet.sessions():
-        seen.add(one.facts.id)
-        by_class.setdefault(one.facts.task_class, Shares()).count(one.facts)
-        everything.count(one.facts)
-        remaining.add(one.facts)
-    for gone in known.keys() - seen:
+    everything = Shares([one.facts async for one in fleet.sessions()])
+    by_class: dict[str, list[SessionFacts]] = {}
+    for one in everything.all:
+        by_class.setdefault(one.task_class, []).append(one)
+    for gone in known.keys() - {one.id for one in everything.all}:
         del known[gone]
     return FleetRates(
-        classes={name: _rates(found) for name, found in by_class.items()},
+        classes={name: _rates(Shares(found)) for name, found in by_class.items()},
         ratios={
-            "calls_left_accuracy": remaining.estimates().within.share,
+            "calls_left_accuracy": everything.estimates().within.share,
             "consistency": everything.consistency(fleet.damaged).sessions.share,
         },
     )
@@ -158,12 +155,12 @@ async def rates(
 def _rates(found: Shares) -> Rates:
     outcomes, worked, tokens = found.outcomes(), spread(found.worked), spread(found.token_rates)
     return Rates(
-        sessions=found.sessions,
-        interruption_by=found.interruption_by,
+        sessions=len(found.all),
+        interruption_by={one: count / len(found.all) for one, count in found.stopped_by.items()},
         ratios={
-            "interruption": found.interruption,
-            "completion": found.completion,
-            "false_positive": found.false_positives,
+            "interruption": found.interrupted().share,
+            "completion": found.completed().share,
+            "false_positive": found.false_positives().share,
             "stopped_completion": outcomes.stopped.share,
             "unstopped_completion": outcomes.unstopped.share,
             "recovery": found.recoveries().all.share,

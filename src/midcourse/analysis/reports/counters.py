@@ -1,14 +1,12 @@
-"""Count rates and times over many sessions, for reports and for ``/metrics`` alike. Pure."""
+"""Count rates and times over sessions, for reports and for ``/metrics`` alike. Pure."""
 
-from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from midcourse.analysis.reports.facts import SessionFacts
-from midcourse.analysis.reports.intervals import Range, Verdict, rate
+from midcourse.analysis.reports.intervals import Proportion, Range, Verdict, rate
 from midcourse.analysis.reports.report import (
     MOST_NAMED,
     Consistency,
@@ -34,14 +32,9 @@ OFTEN_ENOUGH: Final = (0.8, 1.0)
 _HALF: Final = (0.0, 0.5)
 
 
-def floats() -> "array[float]":
-    """Return an empty list of numbers that takes eight bytes for each."""
-    return array("d")
-
-
-def times(values: Iterable[float], p50: float | None = None, p99: float | None = None) -> Times:
-    """Return the figures of a list of seconds, against targets if there are any."""
-    ordered = sorted(values)
+def times(values: Iterable[float | None], p50: float | None = None, p99: float | None = None) -> Times:
+    """Return the figures of seconds, as far as they are known, against targets if there are any."""
+    ordered = sorted(value for value in values if value is not None)
     count = len(ordered)
     if not count:
         return Times(count=0, target_p50=p50, target_p99=p99)
@@ -69,171 +62,123 @@ def spread(values: Iterable[float]) -> Spread:
     return Spread(count=found.count, p50=found.p50, p99=found.p99, most=found.most, curve=curve)
 
 
-@dataclass(slots=True)
 class Shares:
-    """Takes in one session's facts after the other. What each figure means is said in ``core/rates.py``."""
+    """The rates of some sessions. What each figure means is said in ``core/rates.py``."""
 
-    sessions: int = 0
-    stopped: int = 0
-    stopped_by: "Counter[Stopper]" = field(default_factory=Counter[Stopper])
-    ended: int = 0
-    completed: int = 0
-    right: int = 0
-    wrong: int = 0
-    cancelled: int = 0
-    stopped_ended: int = 0
-    stopped_completed: int = 0
-    checked: int = 0
-    flaws: dict[str, str] = field(default_factory=dict[str, str])
-    flawed: int = 0
-    recovered: "Counter[tuple[str, bool | None]]" = field(default_factory=Counter[tuple[str, bool | None]])
-    automatic: int = 0
-    valued: int = 0
-    worth: float = 0.0
-    cost: float = 0.0
-    worked: "array[float]" = field(default_factory=floats)
-    declared_worked: "array[float]" = field(default_factory=floats)
-    token_rates: "array[float]" = field(default_factory=floats)
-
-    def count(self, facts: SessionFacts) -> None:
-        self.sessions += 1
-        self.stopped += facts.was_stopped
-        self.stopped_by.update(facts.stopped_by)
-        self.ended += bool(facts.outcome)
-        self.completed += facts.outcome == "completed"
-        self.cancelled += facts.outcome == "cancelled"
-        if facts.was_stopped and facts.outcome in ("completed", "failed"):
-            self.stopped_ended += 1
-            self.stopped_completed += facts.outcome == "completed"
-        if facts.outcome == "completed":
-            self.worked.append(facts.worked)
-            if facts.is_class_declared:
-                self.declared_worked.append(facts.worked)
-        self.token_rates.extend(facts.token_rates)
-        self.recovered.update((one.after, one.worked) for one in facts.recoveries)
-        self.checked += facts.flaw is not None
-        if facts.flaw:
-            self.add_flaw(facts.id, facts.flaw)
-        for one in facts.judged:
-            self.right += one.label == "right"
-            self.wrong += one.label == "wrong"
-        for one in facts.interruptions:
-            self.automatic += one.is_by_policy
-            if one.is_by_policy and one.expected is not None and one.cost is not None:
-                self.valued += 1
-                self.worth += 0.0 if one.label == "wrong" else one.expected.avoided
-                self.cost += one.cost
-
-    def add_flaw(self, session: str, why: str) -> None:
-        """Count a session whose journal does not come to what the store has of it; some are named."""
-        self.flawed += 1
-        if len(self.flaws) < MOST_NAMED:
-            self.flaws[session] = why
+    def __init__(self, sessions: Iterable[SessionFacts]) -> None:
+        self.all = tuple(sessions)
+        self._ended = [one for one in self.all if one.outcome]
 
     @property
-    def interruption(self) -> float | None:
-        """None while there is no session."""
-        return _share(self.stopped, self.sessions)
+    def stopped_by(self) -> Counter[Stopper]:
+        """The number of stopped sessions by who stopped them; one that several stopped is in each."""
+        return Counter(stopper for one in self.all for stopper in one.stopped_by)
 
     @property
-    def interruption_by(self) -> Mapping[str, float]:
-        """The rate by source; those who stopped nothing are left out."""
-        return {one: count / self.sessions for one, count in self.stopped_by.items() if self.sessions}
+    def token_rates(self) -> list[float]:
+        return [tokens for one in self.all for tokens in one.token_rates]
 
     @property
-    def completion(self) -> float | None:
-        """None while none has ended."""
-        return _share(self.completed, self.ended)
+    def worked(self) -> list[float]:
+        """The working times of those that completed."""
+        return [one.worked for one in self.all if one.outcome == "completed"]
 
-    @property
-    def false_positives(self) -> float | None:
-        """The false-positive rate; None before the first label of right or wrong."""
-        return _share(self.wrong, self.right + self.wrong)
+    def interrupted(self, target: Range | None = None) -> Proportion:
+        return rate(sum(one.was_stopped for one in self.all), len(self.all), target)
+
+    def completed(self, target: Range | None = None) -> Proportion:
+        return rate(sum(one.outcome == "completed" for one in self._ended), len(self._ended), target)
+
+    def false_positives(self) -> Proportion:
+        labels = [made.label for one in self.all for made in one.judged if made.is_labelled]
+        return rate(labels.count("wrong"), len(labels))
 
     def durations(self, allowed: tuple[float, float | None] | None) -> Durations:
         """Return how long runs worked, against the range of their class."""
-        ordered = sorted(self.declared_worked)
-        count = len(ordered)
-        low, high = allowed or (0.0, None)
+        ordered = sorted(one.worked for one in self.all if one.outcome == "completed" and one.is_class_declared)
+        count, (low, high) = len(ordered), allowed or (0.0, None)
         short = bisect_left(ordered, low)
         long = 0 if high is None else count - bisect_right(ordered, high)
-        verdicts: tuple[Verdict, Verdict] = ("too few to say", "too few to say")
+        verdict: Verdict = "too few to say"
         if allowed is not None:
-            verdicts = (rate(short, count, _HALF).verdict, rate(long, count, _HALF).verdict)
-        verdict: Verdict = (
-            "below"
-            if verdicts[0] == "above"
-            else "above"
-            if verdicts[1] == "above"
-            else "kept"
-            if verdicts == ("kept", "kept")
-            else "too few to say"
-        )
+            verdicts = rate(short, count, _HALF).verdict, rate(long, count, _HALF).verdict
+            if "above" in verdicts:
+                verdict = "below" if verdicts[0] == "above" else "above"
+            elif verdicts == ("kept", "kept"):
+                verdict = "kept"
         inside = rate(count - short - long, count) if allowed is not None else rate(0, 0)
         return Durations(worked=spread(self.worked), range=allowed, inside=inside, verdict=verdict)
 
     def outcomes(self, target: Range | None = None) -> Outcomes:
         """Return how many completed of those that were stopped, and of those that were not."""
-        stopped = rate(self.stopped_completed, self.stopped_ended, target)
-        ended = self.ended - self.cancelled
-        others = rate(self.completed - self.stopped_completed, ended - self.stopped_ended, target)
+        stopped, others = (
+            Shares(one for one in self._ended if one.was_stopped is was and one.outcome != "cancelled").completed(
+                target
+            )
+            for was in (True, False)
+        )
         known = stopped.share is not None and others.share is not None
         return Outcomes(
             stopped=stopped,
             unstopped=others,
             difference=(stopped.share or 0.0) - (others.share or 0.0) if known else None,
-            cancelled=self.cancelled,
+            cancelled=sum(one.outcome == "cancelled" for one in self._ended),
         )
 
     def recoveries(self) -> Recoveries:
         """Return how often sessions continued that were to."""
+        counts = Counter((one.after, one.worked) for facts in self.all for one in facts.recoveries)
 
-        def of(*after: str) -> tuple[int, int]:
-            worked = sum(self.recovered[one, True] for one in after)
-            return worked, worked + sum(self.recovered[one, False] for one in after)
+        def of(*after: str) -> Proportion:
+            worked, not_worked = (sum(counts[one, did] for one in after) for did in (True, False))
+            return rate(worked, worked + not_worked, ALWAYS)
 
         return Recoveries(
-            all=rate(*of("stop", "loss"), ALWAYS),
-            after_stop=rate(*of("stop"), ALWAYS),
-            after_loss=rate(*of("loss"), ALWAYS),
-            open=self.recovered["stop", None] + self.recovered["loss", None],
+            all=of("stop", "loss"),
+            after_stop=of("stop"),
+            after_loss=of("loss"),
+            open=counts["stop", None] + counts["loss", None],
         )
 
     def consistency(self, unreadable: Mapping[str, str]) -> Consistency:
         """Return how many journals come to what the store has of them; those that cannot be read do not."""
-        of = self.checked + len(unreadable)
-        named = dict(list({**unreadable, **self.flaws}.items())[:MOST_NAMED])
-        return Consistency(sessions=rate(self.checked - self.flawed, of, ALWAYS), flaws=named)
+        flaws = [one.flaw for one in self.all if one.flaw is not None]
+        of = len(flaws) + len(unreadable)
+        named = {**unreadable, **{one.id: one.flaw for one in self.all if one.flaw}}
+        return Consistency(sessions=rate(flaws.count(""), of, ALWAYS), flaws=dict(list(named.items())[:MOST_NAMED]))
 
     def returns(self) -> Return:
         """Return what automatic interventions brought above what they cost."""
-        roi = (self.worth - self.cost) / self.cost if self.valued and self.cost else None
-        return Return(roi=roi, worth=self.worth, cost=self.cost, counted=self.valued, of=self.automatic)
-
-
-class Remaining:
-    """Holds the estimate of an agent's remaining calls against what its runs then needed, as it was at half of each."""
-
-    def __init__(self) -> None:
-        self._runs: dict[str, list[tuple[float, float, int]]] = {}
-
-    def add(self, facts: SessionFacts) -> None:
-        """Take in a run, if it is one that estimates rest on: of one turn, and completed."""
-        if facts.outcome == "completed" and facts.turns == 1 and facts.calls and facts.ended is not None:
-            self._runs.setdefault(facts.agent, []).append((facts.started, facts.ended, facts.calls))
+        automatic = [made for one in self.all for made in one.interruptions if made.is_by_policy]
+        valued = [
+            (0.0 if made.label == "wrong" else made.expected.avoided, made.cost)
+            for made in automatic
+            if made.expected is not None and made.cost is not None
+        ]
+        worth, cost = (sum((one[at] for one in valued), 0.0) for at in (0, 1))
+        roi = (worth - cost) / cost if cost else None
+        return Return(roi=roi, worth=worth, cost=cost, counted=len(valued), of=len(automatic))
 
     def estimates(self) -> Estimates:
-        """Return how often the estimate was right."""
-        errors = [error for runs in self._runs.values() for error in _errors(runs)]
+        """Hold the estimate of an agent's remaining calls against what its runs then needed, at half of each.
+
+        Runs that estimates rest on are of one turn, and completed.
+        """
+        runs: dict[str, list[tuple[float, float, int]]] = {}
+        for one in self.all:
+            if one.outcome == "completed" and one.turns == 1 and one.calls and one.ended is not None:
+                runs.setdefault(one.agent, []).append((one.started, one.ended, one.calls))
+        errors = [error for of in runs.values() for error in _errors(of)]
         known = sorted(error for error in errors if error is not None)
         right = bisect_right(known, RIGHT_ENOUGH + 1e-9)
-        middle = known[(len(known) - 1) // 2] if known else None
         return Estimates(
-            within=rate(right, len(known), OFTEN_ENOUGH), known=rate(len(known), len(errors)), error=middle
+            within=rate(right, len(known), OFTEN_ENOUGH),
+            known=rate(len(known), len(errors)),
+            error=known[(len(known) - 1) // 2] if known else None,
         )
 
 
-def _errors(runs: list[tuple[float, float, int]]) -> Iterable[float | None]:
+def _errors(runs: list[tuple[float, float, int]]) -> Iterator[float | None]:
     """Yield each run's error as a share of the rest, by the runs that had ended when it began."""
     ended = sorted((end, calls) for _, end, calls in runs)
     for started, _, calls in runs:
@@ -241,7 +186,3 @@ def _errors(runs: list[tuple[float, float, int]]) -> Iterable[float | None]:
         made = calls // 2
         left = calls_left(made, CallHistory(calls=tuple(sorted(before))))
         yield None if left is None else abs(left - (calls - made)) / (calls - made)
-
-
-def _share(part: int, of: int) -> float | None:
-    return part / of if of else None
