@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from midcourse.analysis.backtest.importers.jsonl import INTERRUPTED, Lines
+from midcourse.analysis.backtest.importers.jsonl import INTERRUPTED, Kind, Lines
 from midcourse.analysis.backtest.recordings import (
     LONGEST_TEXT,
     Prices,
@@ -86,12 +86,6 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
     is_api_error_message: bool = False
 
 
-class Kind(msgspec.Struct, gc=False):
-    """Of a line, what it is."""
-
-    type: str = ""
-
-
 _kinds = msgspec.json.Decoder(Kind)
 _entries = msgspec.json.Decoder(TranscriptLine)
 
@@ -108,8 +102,7 @@ def read(lines: Lines) -> Iterator[Recording]:
     runs: dict[tuple[str, str], list[TranscriptLine]] = {}
     branch: dict[str, str] = {}
     seen: set[str] = set()
-    for number, line in lines:
-        entry = _entry(lines, number, line)
+    for _, entry in lines.decoded(_entry, "a line of a Claude Code transcript"):
         if entry is None or entry.uuid in seen:  # a session that was continued repeats its past
             continue
         agent = ""
@@ -131,14 +124,8 @@ def read(lines: Lines) -> Iterator[Recording]:
     lines.add(prices.notice(lines.file))
 
 
-def _entry(lines: Lines, number: int, line: bytes) -> TranscriptLine | None:
-    try:
-        if _kinds.decode(line).type not in ("user", "assistant"):
-            return None
-        return _entries.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        lines.left_out(number, error, "a line of a Claude Code transcript")
-        return None
+def _entry(line: bytes) -> TranscriptLine | None:
+    return _entries.decode(line) if _kinds.decode(line).type in ("user", "assistant") else None
 
 
 class _Transcript:

@@ -12,13 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from midcourse.analysis.backtest.importers.jsonl import Lines
+from midcourse.analysis.backtest.importers.jsonl import Kind, Lines
 from midcourse.analysis.backtest.recordings import Outcome, Recorder, Recording, backwards
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded, decode_record
 from midcourse.core.ids import Position
 from midcourse.core.policy_decision import INTERRUPTS
-from midcourse.errors import MidcourseError
 from midcourse.policy.run_activity import Begun, SteppedIn
 from midcourse.policy.signals.journal_reader import JournalReader
 
@@ -38,6 +37,7 @@ class Sent(msgspec.Struct, gc=False):
 
 
 _decoder = msgspec.json.Decoder(Sent)
+_kinds = msgspec.json.Decoder(Kind)
 
 
 def is_event(line: dict[str, Any]) -> bool:
@@ -48,8 +48,7 @@ def read(lines: Lines) -> Iterator[Recording]:
     """Yield every session of a file: a new one begins where the positions do."""
     session: list[Recorded] = []
     number_of = 0
-    for number, line in lines:
-        event = _event(lines, number, line)
+    for _, event in lines.decoded(_event, "an event of a journal"):
         if event is None:
             continue
         if event.position == _FIRST and session:
@@ -61,18 +60,13 @@ def read(lines: Lines) -> Iterator[Recording]:
         yield from _kept(lines, session, number_of + 1)
 
 
-def _event(lines: Lines, number: int, line: bytes) -> Recorded | None:
-    try:
-        sent = _decoder.decode(line)
-        if sent.type == "delta":  # a preview, which the event that follows holds as a whole
-            return None
-        event: object = sent.event if bytes(sent.event) else {"type": f"{sent.type}@{sent.version}", **sent.data}
-        record = decode_record(msgspec.json.encode({"at": sent.at, "event": event}))
-        return Recorded(Position(sent.position), record.at, record.event)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, MidcourseError) as error:
-        if b'"type":"delta"' not in line:
-            lines.left_out(number, error, "an event of a journal")
+def _event(line: bytes) -> Recorded | None:
+    if _kinds.decode(line).type == "delta":  # a preview, which the event that follows holds as a whole
         return None
+    sent = _decoder.decode(line)
+    event: object = sent.event if bytes(sent.event) else {"type": f"{sent.type}@{sent.version}", **sent.data}
+    record = decode_record(msgspec.json.encode({"at": sent.at, "event": event}))
+    return Recorded(Position(sent.position), record.at, record.event)
 
 
 def _kept(lines: Lines, events: list[Recorded], number: int) -> Iterator[Recording]:

@@ -5,20 +5,20 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final, TypeVar, cast
 
 import msgspec
 
 from midcourse.analysis.backtest.recordings import Notice, Outcome, Recorder, Recording, backwards
 from midcourse.core.terms import TaskClass
-from midcourse.errors import InvalidInput
+from midcourse.errors import InvalidInput, MidcourseError
 from midcourse.policy.run_activity import Called
 
+T = TypeVar("T")
 Tell = Callable[[Notice], None]
 INTERRUPTED: Final = "[Request interrupted"
 """The mark of Claude Code for a stop by a person."""
 _CUT: Final = (EOFError, zlib.error, gzip.BadGzipFile)
-_MISSHAPEN: Final = msgspec.ValidationError
 _NOT_JSON: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -118,10 +118,17 @@ class Lines:
         elif notice.left_out:
             raise InvalidInput(str(notice), code="unreadable_recording", file=self.file, line=notice.line)
 
-    def left_out(self, line: int, error: Exception, wanted: str) -> None:
-        """Report a line that could not be used as expected."""
-        what = "not JSON" if isinstance(error, _NOT_JSON) and not isinstance(error, _MISSHAPEN) else f"not {wanted}"
-        self.tell(f"This line is {what} ({error}). It is left out.", line, 1)
+    def decoded(self, decode: Callable[[bytes], T], wanted: str) -> Iterator[tuple[int, T]]:
+        """Yield what each line holds, with its number. A line that is not ``wanted`` is reported and left out."""
+        for number, line in self:
+            try:
+                value = decode(line)
+            except (*_NOT_JSON, MidcourseError) as error:
+                is_json = isinstance(error, msgspec.ValidationError | MidcourseError)
+                what = f"not {wanted}" if is_json else "not JSON"
+                self.tell(f"This line is {what} ({error}). It is left out.", number, 1)
+            else:
+                yield number, value
 
 
 def _is_page(value: Any) -> bool:
@@ -143,6 +150,12 @@ def _stacked(content: bytes) -> list[tuple[int, bytes]]:
     except (IndexError, *_NOT_JSON):
         return []
     return found
+
+
+class Kind(msgspec.Struct, gc=False):
+    """The kind of a line, in the formats that name it."""
+
+    type: str = ""
 
 
 # ---- one run a line
@@ -188,12 +201,7 @@ def is_run(line: dict[str, Any]) -> bool:
 
 def read(lines: Lines) -> Iterator[Recording]:
     """Yield every run of a file. Other lines are reported and left out."""
-    for number, line in lines:
-        try:
-            run = _decoder.decode(line)
-        except _NOT_JSON as error:
-            lines.left_out(number, error, "a run")
-            continue
+    for number, run in lines.decoded(_decoder.decode, "a run"):
         recorder = recorded(run)
         if isinstance(recorder, str):
             lines.tell(
@@ -204,8 +212,7 @@ def read(lines: Lines) -> Iterator[Recording]:
         if not recorder.count:
             lines.tell(f"Run '{run_id}' has no rows. It is left out.", number, 1)
             continue
-        if recorder.backwards:
-            lines.add(backwards(recorder, lines.file, run_id, number))
+        lines.add(backwards(recorder, lines.file, run_id, number))
         yield recorder.done(
             source=run.source or lines.name,
             run_id=run_id,

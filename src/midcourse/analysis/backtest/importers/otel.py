@@ -148,6 +148,10 @@ def spans_in(line: dict[str, Any]) -> Iterator[OtelSpan]:
                 yield _span(span)
 
 
+def _spans(line: bytes) -> list[OtelSpan]:
+    return list(spans_in(msgspec.json.decode(line, type=dict[str, Any])))
+
+
 def _plain(line: dict[str, Any]) -> Iterator[OtelSpan]:
     if "spans" in line:
         for span in _listed(line["spans"]):
@@ -271,12 +275,7 @@ def _span_of(value: Any) -> float | None:
 def read(lines: Lines) -> Iterator[Recording]:
     """Yield every conversation of a file, in the order in which they are first seen."""
     traces: dict[str, list[OtelSpan]] = {}
-    for number, line in lines:
-        try:
-            spans = list(spans_in(msgspec.json.decode(line, type=dict[str, Any])))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            lines.left_out(number, error, "a span or an export of spans")
-            continue
+    for number, spans in lines.decoded(_spans, "a span or an export of spans"):
         lost = sum(not span.trace for span in spans)
         if lost or not spans:
             lines.tell(f"{lost or 'All'} of {len(spans)} spans here belong to no trace. Left out.", number, lost or 1)
