@@ -1,11 +1,11 @@
 """The report's pictures as SVG inside the page: no script, no style of their own, and every one with its words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from math import log
 from typing import Final
 
-from midcourse.analysis.reports.intervals import Proportion
+from midcourse.analysis.reports.intervals import Proportion, Range, Verdict
 from midcourse.analysis.reports.number_format import percent, seconds, span_of_range, span_of_target
 from midcourse.analysis.reports.report import Bar, Durations
 
@@ -13,6 +13,7 @@ _WIDTH: Final = 640
 _LEFT: Final = 44
 _BASE: Final = 168
 _TALL: Final = 132
+_KINDS: Final[Mapping[Verdict, str]] = {"kept": "ok", "above": "no", "below": "no", "too few to say": "few"}
 
 
 def histogram(bars: Sequence[Bar], p50: float | None, p99: float | None, target: float | None) -> str:
@@ -67,20 +68,16 @@ def range_bar(rate: Proportion, *, least: float = 0.0, most: float = 1.0, kind: 
     def place(share: float) -> float:
         return min(1.0, max(0.0, (share - least) / (most - least))) * width
 
-    parts = [f'<line class="edge" x1="0" x2="{width}" y1="9" y2="9"/>']
+    band = None
     if rate.target is not None:
         low, high = (place(one) for one in rate.target)
         low, high = (low - 1.5, high + 1.5) if high - low < 3 else (low, high)
-        low = max(0.0, min(low, width - 3.0))
-        parts.append(f'<rect class="band" x="{low:.1f}" y="2" width="{max(3.0, high - low):.1f}" height="14"/>')
+        band = max(0.0, min(low, width - 3.0)), high
     at, left, right = (place(one) for one in (rate.share, rate.low, rate.high))
-    kind = kind or {"kept": "ok", "above": "no", "below": "no"}.get(rate.verdict, "few")
-    parts.append(f'<line class="whisker" x1="{left:.1f}" x2="{right:.1f}" y1="9" y2="9"/>')
-    at = min(max(at, 3.0), width - 3.0)
-    parts.append(f'<circle class="{kind}" cx="{at:.1f}" cy="9" r="4.5"/>')
     aim = f"; target {span_of_target(rate.target)}" if rate.target is not None else ""
     label = f"{percent(rate.share)}, between {percent(rate.low)} and {percent(rate.high)}{aim}"
-    return _svg(width, 18, label, "".join(parts), scale=False)
+    mark = min(max(at, 3.0), width - 3.0)
+    return _bar(width, label, band=band, whisker=(left, right), mark=mark, kind=kind or _KINDS[rate.verdict])
 
 
 def time_bar(took: Durations, *, most: float, width: int = 200) -> str:
@@ -91,16 +88,23 @@ def time_bar(took: Durations, *, most: float, width: int = 200) -> str:
     def place(value: float) -> float:
         return min(1.0, max(0.0, log(max(value, 1.0)) / log(most))) * width
 
-    parts = [f'<line class="edge" x1="0" x2="{width}" y1="9" y2="9"/>']
+    band = None
     if took.range is not None:
-        low, high = place(took.range[0]), width if took.range[1] is None else place(took.range[1])
-        parts.append(f'<rect class="band" x="{low:.1f}" y="2" width="{max(3.0, high - low):.1f}" height="14"/>')
+        band = place(took.range[0]), width if took.range[1] is None else place(took.range[1])
     middle, slow = place(took.worked.p50), place(took.worked.p99)
-    kind = {"kept": "ok", "above": "no", "below": "no"}.get(took.verdict, "few")
-    parts.append(f'<line class="whisker" x1="{middle:.1f}" x2="{slow:.1f}" y1="9" y2="9"/>')
-    parts.append(f'<circle class="{kind}" cx="{min(max(middle, 5.0), width - 5.0):.1f}" cy="9" r="4.5"/>')
     aim = f"; range {span_of_range(took.range)}" if took.range is not None else ""
     label = f"p50 {seconds(took.worked.p50)}, p99 {seconds(took.worked.p99)}{aim}"
+    mark = min(max(middle, 5.0), width - 5.0)
+    return _bar(width, label, band=band, whisker=(middle, slow), mark=mark, kind=_KINDS[took.verdict])
+
+
+def _bar(width: int, label: str, *, band: Range | None, whisker: Range, mark: float, kind: str) -> str:
+    parts = [f'<line class="edge" x1="0" x2="{width}" y1="9" y2="9"/>']
+    if band is not None:
+        low, high = band
+        parts.append(f'<rect class="band" x="{low:.1f}" y="2" width="{max(3.0, high - low):.1f}" height="14"/>')
+    parts.append(f'<line class="whisker" x1="{whisker[0]:.1f}" x2="{whisker[1]:.1f}" y1="9" y2="9"/>')
+    parts.append(f'<circle class="{kind}" cx="{mark:.1f}" cy="9" r="4.5"/>')
     return _svg(width, 18, label, "".join(parts), scale=False)
 
 
