@@ -103,7 +103,7 @@ class Tally:
             against_strategy=dict(
                 Counter(facts.task_class for facts, policy in self._sessions if _defies(facts, policy))
             ),
-            alerts=alerts_of(classes, signals, answers, estimates, recoveries, consistency),
+            alerts=tuple(alerts_of(classes, signals, answers, estimates, recoveries, consistency)),
             notes=tuple(notes),
         )
 
