@@ -49,27 +49,30 @@ def checklist(report: Report, grounds: Grounds) -> tuple[ChecklistItem, ...]:
 
 
 def _items(report: Report, grounds: Grounds) -> Iterator[ChecklistItem]:
-    yield _durability(grounds)
-    yield from _stops(report, grounds.policy)
-    yield _outlived(report)
+    policy = grounds.policy
+    yield _item(
+        "durability",
+        "What was answered survives a power cut",
+        "holds" if grounds.durability == "power" else "does not",
+        f"the store survives: {grounds.durability}",
+        otherwise="Open a file with durability='power'.",
+    )
+    yield from _stops(report, policy)
     yield from _tools(report)
-    yield _completed(report, grounds.policy)
-    yield _quality(report, grounds.policy)
-    yield _answers(report, grounds.policy)
-    yield _labels(report)
-    yield _wrong(report)
+    yield from _results(report, policy)
+    yield from _labels(report)
     yield _every(
         "pinned",
         " has a policy, pinned to a version",
         (report.pinned, report.sessions),
         "Name a policy in the agent's terms, or a default one.",
     )
-    yield backtested(grounds.policy.name, grounds.policy.version, grounds.backtested)
+    yield backtested(policy.name, policy.version, grounds.backtested)
     counted = (report.budgeted, report.sessions)
     yield _every("budget", " has a budget", counted, "Give the agent's terms a budget.")
     yield from _task_types(report)
     yield from _strategies(report)
-    yield from _thresholds(report, grounds.policy)
+    yield from _thresholds(report, policy)
     yield from _drift(grounds)
 
 
@@ -82,23 +85,17 @@ def _item(id: str, what: str, answer: Answer, number: str, *, otherwise: str = "
 def _every(id: str, what: str, counted: tuple[int, int], otherwise: str) -> ChecklistItem:
     """Return an item that every session must fulfil."""
     part, of = counted
-    answer: Answer = "unknown" if not of else "holds" if part == of else "does not"
     number, unknown = f"{part:,} of {of:,} sessions", "No session began in this time."
-    return _item(id, f"Every session{what}", answer, number, otherwise=otherwise, unknown=unknown)
+    return _item(id, f"Every session{what}", _answer(of, part == of), number, otherwise=otherwise, unknown=unknown)
+
+
+def _answer(is_known: object, holds: object) -> Answer:
+    return "unknown" if not is_known else "holds" if holds else "does not"
 
 
 def _some(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:_NAMED])}{', …' if len(names) > _NAMED else ''}"
-
-
-def _durability(grounds: Grounds) -> ChecklistItem:
-    return _item(
-        "durability",
-        "What was answered survives a power cut",
-        "holds" if grounds.durability == "power" else "does not",
-        f"the store survives: {grounds.durability}",
-        otherwise="Open a file with durability='power'.",
-    )
+    """Return the first of these names as the end of a sentence; nothing if there are none."""
+    return f": {', '.join(names[:_NAMED])}{', …' if len(names) > _NAMED else ''}" if names else ""
 
 
 def _stops(report: Report, policy: Policy) -> Iterator[ChecklistItem]:
@@ -111,19 +108,16 @@ def _stops(report: Report, policy: Policy) -> Iterator[ChecklistItem]:
         yield _item(
             f"stop-{name}",
             f"A stop is a stop within {seconds(target)} ({name})",
-            "does not" if "above" in verdicts else "holds" if verdicts == {"kept"} else "unknown",
+            _answer("above" in verdicts or verdicts == {"kept"}, "above" not in verdicts),
             f"{seconds(value)}, of {count:,} stops; {report.waited.count} more let a call finish",
             otherwise="See which calls hold it up: midcourse show.",
             unknown=f"Stop some runs: {ENOUGH} in each class say enough.",
         )
-
-
-def _outlived(report: Report) -> ChecklistItem:
     named = ", ".join(f"{name} ({', '.join(calls)})" for name, calls in list(report.outlived.items())[:_NAMED])
-    return _item(
+    yield _item(
         "no-call-outlives",
         "No call continues after its session has stopped",
-        "does not" if report.outlived_count else "holds" if report.interventions else "unknown",
+        _answer(report.outlived_count or report.interventions, not report.outlived_count),
         f"in {report.outlived_count} of {report.sessions:,} sessions{f': {named}' if named else ''}",
         otherwise="Run these tools in a process of their own: run_in='process'.",
         unknown="Nothing was stopped yet.",
@@ -153,17 +147,17 @@ def _tools(report: Report) -> Iterator[ChecklistItem]:
         yield _item(
             name,
             what,
-            "unknown" if not writes else "does not" if lacking else "holds",
-            f"{len(lacking)} of {len(writes)} that were called do not{f': {_some(lacking)}' if lacking else ''}",
+            _answer(writes, not lacking),
+            f"{len(lacking)} of {len(writes)} that were called do not{_some(lacking)}",
             otherwise=todo,
             unknown="No tool that changes something was called yet.",
         )
 
 
-def _completed(report: Report, policy: Policy) -> ChecklistItem:
+def _results(report: Report, policy: Policy) -> Iterator[ChecklistItem]:
     part, of = (sum(getattr(row.completed, name) for row in report.classes) for name in ("part", "of"))
     target, load = policy.targets.completion, policy.targets.load
-    return _item(
+    yield _item(
         "completed",
         f"{percent(target)} of all runs are completed{f', at {load}' if load else ''}",
         _ANSWERS[verdict(part, of, (target, 1.0))],
@@ -171,26 +165,19 @@ def _completed(report: Report, policy: Policy) -> ChecklistItem:
         otherwise="See which class falls short: midcourse report show.",
         unknown=f"Let runs end: {ENOUGH} say enough.",
     )
-
-
-def _quality(report: Report, policy: Policy) -> ChecklistItem:
     known = [(row.quality, row.quality_of) for row in report.kinds if row.quality is not None]
     count = sum(of for _, of in known)
     value = sum(quality * of for quality, of in known) / count if count else None
-    target = policy.targets.quality
-    return _item(
+    yield _item(
         "quality",
-        f"Turns that were interrupted come to {percent(target)} of their plan",
-        "unknown" if value is None or count < ENOUGH else "holds" if value >= target else "does not",
+        f"Turns that were interrupted come to {percent(policy.targets.quality)} of their plan",
+        _answer(value is not None and count >= ENOUGH, (value or 0.0) >= policy.targets.quality),
         f"{percent(value)}, of {count:,} interruptions",
         otherwise="Interrupt less, or at checkpoints.",
         unknown=f"{ENOUGH} interrupted turns that have ended say enough.",
     )
-
-
-def _answers(report: Report, policy: Policy) -> ChecklistItem:
     found = report.answers
-    return _item(
+    yield _item(
         "answered",
         f"A person answers within {seconds(policy.response_target)}, at least half of the time",
         _ANSWERS[found.within.verdict],
@@ -201,27 +188,24 @@ def _answers(report: Report, policy: Policy) -> ChecklistItem:
     )
 
 
-def _labels(report: Report) -> ChecklistItem:
+def _labels(report: Report) -> Iterator[ChecklistItem]:
     by_agent = [row for row in report.signals if row.agent and (row.interventions or row.rate.of)]
     few = [f"{row.signal} of {row.agent} ({row.rate.of})" for row in by_agent if row.rate.of < row.needed]
-    return _item(
+    yield _item(
         "labelled",
         "Enough interventions of each signal and agent are labelled",
-        "unknown" if not by_agent else "does not" if few else "holds",
-        f"{len(by_agent) - len(few)} of {len(by_agent)} are{f'; too few: {_some(few)}' if few else ''}",
+        _answer(by_agent, not few),
+        f"{len(by_agent) - len(few)} of {len(by_agent)} are{'; too few' if few else ''}{_some(few)}",
         otherwise="Label them right or wrong: midcourse intervention label.",
         unknown="No policy has stepped in yet.",
     )
-
-
-def _wrong(report: Report) -> ChecklistItem:
     enough = [row for row in report.signals if row.agent and row.rate.of >= max(1, row.needed)]
     wrong = [f"{row.signal} of {row.agent} ({percent(row.rate.share)})" for row in enough if is_too_often_wrong(row)]
-    return _item(
+    yield _item(
         "false-positives",
         "No signal is wrong more often than the policy bears",
-        "unknown" if not enough else "does not" if wrong else "holds",
-        f"{len(wrong)} of {len(enough)} with enough labels are{f': {_some(wrong)}' if wrong else ''}",
+        _answer(enough, not wrong),
+        f"{len(wrong)} of {len(enough)} with enough labels are{_some(wrong)}",
         otherwise="See what the review proposes: midcourse policy review.",
         unknown="Too few labels.",
     )
@@ -247,21 +231,18 @@ def backtested(name: str, version: int, tried: Mapping[str, int] | None) -> Chec
 def _task_types(report: Report) -> Iterator[ChecklistItem]:
     counted = (sum(row.declared for row in report.classes), report.sessions)
     yield _every("classes-declared", "'s task class is declared", counted, "Give the agent's terms a task_class.")
-    held = [
-        (row.task_class.replace("_", " "), row.duration, row.duration.range)
-        for row in report.classes
-        if row.duration.range is not None
-    ]
-    wrong = [name for name, took, _ in held if took.verdict in ("above", "below")]
-    fits = bool(held) and all(took.verdict == "kept" for _, took, _ in held)
+    held = [(row.task_class.replace("_", " "), row.duration) for row in report.classes]
+    wrong = [name for name, took in held if took.range is not None and took.verdict in ("above", "below")]
+    fits = {took.verdict for _, took in held if took.range is not None} == {"kept"}
     shares = (
-        f"{name} ({span_of_range(allowed)}): {percent(took.inside.share)} of {took.inside.of:,}"
-        for name, took, allowed in held
+        f"{name} ({span_of_range(took.range)}): {percent(took.inside.share)} of {took.inside.of:,}"
+        for name, took in held
+        if took.range is not None
     )
     yield _item(
         "classes-fit",
         "Runs take as long as their task class says",
-        "does not" if wrong else "holds" if fits else "unknown",
+        _answer(wrong or fits, not wrong),
         "; ".join(shares) or "no run of a class with a range",
         otherwise=f"Declare another class for what is called {', '.join(wrong)}, or change its up_to.",
         unknown=f"{ENOUGH} completed runs that declared each class say enough.",
@@ -274,7 +255,7 @@ def _strategies(report: Report) -> Iterator[ChecklistItem]:
     yield _item(
         "strategy-finish",
         "No run was stopped automatically that its strategy lets finish",
-        "does not" if count else "holds" if of else "unknown",
+        _answer(count or of, not count),
         f"{count:,} of {of:,} sessions that declared a short or protected class",
         otherwise="See what stopped them: midcourse intervention list.",
         unknown="No such session began in this time.",
@@ -312,7 +293,7 @@ def _thresholds(report: Report, policy: Policy) -> Iterator[ChecklistItem]:
     yield _item(
         "thresholds-cost",
         "What a run had cost was known whenever the policy decided",
-        "unknown" if not report.decided else "does not" if unpriced else "holds",
+        _answer(report.decided, not unpriced),
         f"unknown in {unpriced:,} of {report.decided:,} sessions with a decision",
         otherwise="Say what these models cost: midcourse serve --prices FILE.",
         unknown="No policy has decided anything yet.",
@@ -345,7 +326,7 @@ def _drift(grounds: Grounds) -> Iterator[ChecklistItem]:
     yield _item(
         "drift-calibrated",
         f"Drift is calibrated for the domain '{rule.domain}'",
-        "unknown" if grounds.encoder is None else "holds" if is_known else "does not",
+        _answer(grounds.encoder is not None, is_known),
         f"there are scales for {', '.join(sorted(grounds.domains)) or 'nothing'}",
         otherwise=todo,
         unknown=todo,
