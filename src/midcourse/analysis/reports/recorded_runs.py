@@ -84,22 +84,19 @@ async def read_runs(
         began.append(head.created_at)
         going.step()
     if idle:
-        whose = f"{_count(idle, 'session')} {'has' if idle == 1 else 'have'}"
-        notes.append(f"{whose} no call that has ended, of a model or a tool, and {_were(idle)} left out.")
+        whose = "1 session has" if idle == 1 else f"{idle:,} sessions have"
+        left_out = "is left out" if idle == 1 else "are left out"
+        notes.append(f"{whose} no call that has ended, of a model or a tool, and {left_out}.")
     if damaged:
-        named = ", ".join(damaged[:5])
-        notes.append(f"{_count(len(damaged), 'session')} cannot be read, and {_were(len(damaged))} left out: {named}.")
+        whose = (
+            "1 session cannot be read, and is"
+            if len(damaged) == 1
+            else f"{len(damaged):,} sessions cannot be read, and are"
+        )
+        notes.append(f"{whose} left out: {', '.join(damaged[:5])}.")
     return Runs(
         recordings=tuple(found),
         since=min(began, default=None),
         until=max(began, default=None),
         notes=tuple(notes),
     )
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
-
-
-def _were(number: int) -> str:
-    return "is" if number == 1 else "are"

@@ -31,15 +31,12 @@ _LONGEST: Final = 64 * 1024 * 1024
 T = TypeVar("T")
 
 
-class _Try(msgspec.Struct, tag="try"):
-    runs: Runs
-    policies: Sequence[Any]
+class _Job(msgspec.Struct):
+    """Policies to try on runs; or, with ``false_stops``, the first of them to calibrate."""
 
-
-class _Calibrate(msgspec.Struct, tag="calibrate"):
     runs: Runs
-    policy: Any
-    false_stops: float
+    policies: list[Any]
+    false_stops: float | None = None
 
 
 class _Told(msgspec.Struct, tag="told"):
@@ -58,7 +55,6 @@ class _Done(msgspec.Struct, tag="done"):
     result: msgspec.Raw
 
 
-_jobs = msgspec.json.Decoder(_Try | _Calibrate)
 _lines = msgspec.json.Decoder(_Told | _Refused | _Done)
 
 
@@ -72,8 +68,7 @@ async def try_policies(runs: Runs, policies: Sequence[Policy], going: Going, *, 
         InvalidInput: two different policies have one name and version; or there is no run.
         Refused: ``too_many_runs``: it takes too long.
     """
-    job = _Try(runs, [to_document(one) for one in policies])
-    return await _computed(job, Trial, going, seconds)
+    return await _computed(_Job(runs, [to_document(one) for one in policies]), Trial, going, seconds)
 
 
 async def calibrate(
@@ -85,14 +80,13 @@ async def calibrate(
         InvalidInput: ``too_few_runs``.
         Refused: ``too_many_runs``: it takes too long.
     """
-    return await _computed(_Calibrate(runs, to_document(policy), false_stops), Proposed, going, seconds)
+    return await _computed(_Job(runs, [to_document(policy)], false_stops), Proposed, going, seconds)
 
 
-async def _computed(job: "_Try | _Calibrate", kind: type[T], going: Going, seconds: float) -> T:
-    content = msgspec.json.encode(job)
+async def _computed(job: _Job, kind: type[T], going: Going, seconds: float) -> T:
     try:
         async with asyncio.timeout(seconds):
-            return msgspec.json.decode(await _result(content, going), type=kind)
+            return msgspec.json.decode(await _result(msgspec.json.encode(job), going), type=kind)
     except TimeoutError as error:
         raise Refused(
             f"These runs take longer than {seconds:g} s to try. Nothing was changed; take fewer with `limit`, or those "
@@ -153,18 +147,17 @@ def _tell(out: BinaryIO, line: "_Told | _Refused | _Done") -> None:
 
 def work(job: bytes, out: BinaryIO) -> None:
     """Do what a job says, and write what comes of it."""
-    going = _Telling(out)
-    wanted = _jobs.decode(job)
+    going, wanted = _Telling(out), msgspec.json.decode(job, type=_Job)
+    policies = [from_document(one) for one in wanted.policies]
     try:
-        if isinstance(wanted, _Try):
-            result = msgspec.json.encode(tried(wanted.runs, [from_document(one) for one in wanted.policies], going))
+        if wanted.false_stops is None:
+            result: Trial | Proposed = tried(wanted.runs, policies, going)
         else:
-            policy = from_document(wanted.policy)
-            result = msgspec.json.encode(propose(wanted.runs, policy, going, wanted.false_stops))
+            result = propose(wanted.runs, policies[0], going, wanted.false_stops)
     except InvalidInput as error:
         _tell(out, _Refused(error.message, error.code, str(error.fields.get("field", ""))))
     else:
-        _tell(out, _Done(msgspec.Raw(result)))
+        _tell(out, _Done(msgspec.Raw(msgspec.json.encode(result))))
 
 
 if __name__ == "__main__":
