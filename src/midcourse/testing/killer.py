@@ -10,10 +10,9 @@ import os
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Literal, NoReturn, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from midcourse.core.events import StepFinished, decode_record
-from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.ports.active_switches import SHELF as STANDING
 from midcourse.ports.store import Append, InboxRow, Store
@@ -64,7 +63,8 @@ class Killer(WrappedStore):
 
     def append(self, append: Append) -> Awaitable[None]:
         """Append, and note in the ledger which steps it finished and which command it decided."""
-        facts = [f"finished {step}" for step in _finished(append.rows)]
+        events: list[Any] = [decode_record(content).event for _, content, _ in append.rows]
+        facts = [f"finished {event.step}" for event in events if isinstance(event, StepFinished)]
         if append.deciding is not None:
             facts.append(f"decided {append.deciding.id}")
         return self._write("append", lambda: self.inner.append(append), facts)
@@ -120,20 +120,11 @@ class Killer(WrappedStore):
     def _kill_if_due(self, number: int, call: str) -> None:
         if number == self._at:
             self._note(f"killed {self._when} {number} {call}")
-            _kill()
+            while True:
+                os.kill(os.getpid(), signal.SIGKILL)
+                signal.pause()
 
     def _note(self, *lines: str) -> None:
         if self._ledger is not None:
             for line in lines:
                 self._ledger.write(line)
-
-
-def _finished(rows: Sequence[Row]) -> list[str]:
-    events: list[Any] = [decode_record(content).event for _, content, _ in rows]
-    return [event.step for event in events if isinstance(event, StepFinished)]
-
-
-def _kill() -> NoReturn:
-    while True:
-        os.kill(os.getpid(), signal.SIGKILL)
-        signal.pause()

@@ -40,13 +40,12 @@ def refused(url: str, why: str) -> InvalidInput:
 def check_host(host: str, url: str, allowed: Sequence[str] | None) -> None:
     """Refuse a host that is not on the list, if there is one. ``*.example.com`` stands for everything below it."""
     name = host.rstrip(".").lower()
-    if allowed is None or any(_matches(name, one.rstrip(".").lower()) for one in allowed):
-        return
-    raise refused(url, f"'{host}' is not among the hosts that are allowed ({', '.join(allowed) or 'none'})")
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return name.endswith(pattern[1:]) if pattern.startswith("*.") else name == pattern
+    for one in () if allowed is None else allowed:
+        pattern = one.rstrip(".").lower()
+        if name == pattern or (pattern.startswith("*.") and name.endswith(pattern[1:])):
+            return
+    if allowed is not None:
+        raise refused(url, f"'{host}' is not among the hosts that are allowed ({', '.join(allowed) or 'none'})")
 
 
 async def addresses_of(host: str, port: int, url: str, *, allow_private: bool) -> tuple[str, ...]:

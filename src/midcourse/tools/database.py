@@ -157,7 +157,7 @@ class Database(Toolset):
         for row in cursor:
             if len(rows) == self._rows:
                 return Rows(columns=columns, rows=tuple(rows), is_cut=True)
-            cells = tuple(_cell(value) for value in row)
+            cells = tuple(value.hex() if isinstance(value, bytes) else value for value in row)
             size += sum(len(cell) if isinstance(cell, str) else 8 for cell in cells)
             if size > self._limit:
                 raise too_large("What the query finds", size, self._limit, "Ask for fewer columns or rows.")
@@ -276,10 +276,6 @@ def _is_harmless(action: int, first: str | None, second: str | None) -> bool:
 def _earlier(connection: sqlite3.Connection, key: str) -> Executed | None:
     found = connection.execute(f"select result from {_OURS} where key = ?", (key,)).fetchone()
     return None if found is None else msgspec.json.decode(found[0], type=Executed)
-
-
-def _cell(value: Any) -> Cell:
-    return value.hex() if isinstance(value, bytes) else value
 
 
 def _short(sql: str) -> str:

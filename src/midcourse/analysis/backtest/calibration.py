@@ -6,6 +6,7 @@ wrongly, until the allowance is used up. What only one failing run would show is
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Final
 
 import msgspec
@@ -189,17 +190,13 @@ def _best(
     for signal in _FIELDS:
         free = _peaks((course for place, course in enumerate(failed) if place not in caught), signal)
         spared = _peaks((course for place, course in enumerate(fine) if place not in lost), signal)
-        for mark in _candidates(failed, signal, marks.get(signal)):
+        for mark in sorted(peak for peak in set(_peaks(failed, signal)) if peak < marks.get(signal, inf)):
             more = len(free) - bisect_left(free, mark)
             wrong = len(spared) - bisect_left(spared, mark)
             gain = (more - 1) / (wrong + 1)
             if more >= _BELIEVED and len(lost) + wrong <= allowed and gain > most:
                 found, most = (signal, mark), gain
     return found
-
-
-def _candidates(failed: Iterable[RunCourse], signal: str, standing: float | None) -> list[float]:
-    return sorted(peak for peak in set(_peaks(failed, signal)) if standing is None or peak < standing)
 
 
 def _peaks(courses: Iterable[RunCourse], signal: str) -> list[float]:

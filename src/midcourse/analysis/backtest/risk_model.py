@@ -144,7 +144,8 @@ def _domain(
         if abs(slope * model.weights[place]) > 1e-6
     }
     middle = sum(weight * at for at, weight in weights.values()) + slope * model.offset
-    alarms = {share: _logistic(slope * float(mark) + offset) for share, mark in zip(MARKS, marks, strict=True)}
+    chances = 1 / (1 + np.exp(-(slope * marks + offset)))
+    alarms = {share: float(f"{chance:.6g}") for share, chance in zip(MARKS, chances, strict=True)}
     spread = np.std(np.vstack([run.rows[-1] for run in runs]), axis=0)
     looks_at = sorted(weights, key=lambda name: -abs(weights[name][1]) * float(spread[PLACES[name]]))[:5]
     effect, (recall, steps_saved, _) = judged.effect, judged.intervals
@@ -166,10 +167,6 @@ def _domain(
         looks_at=tuple(looks_at),
         made_from={f"{one.name}, penalty {one.penalty:g}": round(share, 2) for one, share in made_from.items()},
     )
-
-
-def _logistic(odds: float) -> float:
-    return float(f"{1 / (1 + np.exp(-odds)):.6g}")
 
 
 # ---- runs of no known domain
@@ -225,7 +222,7 @@ def train(
     Raises:
         InvalidInput: there is no domain with failures and successes enough.
     """
-    tell = progress or _tell_nobody
+    tell: Progress = progress or (lambda _: None)
     by_domain, seen = _by_domain(recordings, after)
     able = {name: runs for name, runs in by_domain.items() if not _lacking(runs, least)}
     if not able:
@@ -241,10 +238,6 @@ def train(
     tell("runs of no known domain")
     domains[GENERAL] = _general(able, after)
     return RiskModel(data=seen, domains=domains)
-
-
-def _tell_nobody(_: str) -> None:
-    """Ignore the progress."""
 
 
 def _general(by_domain: Mapping[str, Sequence[RunFacts]], after: float) -> Domain:

@@ -124,14 +124,11 @@ def observe(recording: Recording, after: float = AFTER) -> RunFacts | None:
 # ---- one model
 
 
-def _picked(length: int, most: int) -> "NDArray[np.intp]":
-    """So many rows, evenly spread, the last among them."""
-    return np.unique(np.round(np.linspace(0, length - 1, min(most, length))).astype(np.intp))
-
-
 def fit(runs: Sequence[RunFacts], columns: Sequence[int], penalty: float, *, rows: int = 20) -> Linear:
     """Fit a logistic regression on prefixes of runs. Every run counts the same, and so do failures and successes."""
-    picked = [_picked(len(run.rows), rows) for run in runs]
+    counts = [len(run.rows) for run in runs]
+    # So many rows of each run, evenly spread, the last among them.
+    picked = [np.unique(np.round(np.linspace(0, one - 1, min(rows, one))).astype(np.intp)) for one in counts]
     facts = np.vstack([run.rows[at][:, columns] for run, at in zip(runs, picked, strict=True)])
     failed = np.concatenate([np.full(len(at), float(run.failed)) for run, at in zip(runs, picked, strict=True)])
     weight = np.concatenate([np.full(len(at), 1 / len(at)) for at in picked])
@@ -240,16 +237,12 @@ def out_of_fold(
     return scores
 
 
-def _quickly(runs: Sequence[RunFacts], columns: Sequence[int], penalty: float) -> Linear:
-    return fit(runs, columns, penalty, rows=12)
-
-
 def choose(runs: Sequence[RunFacts], target: float, sets: Sequence[str]) -> dict[Candidate, float]:
     """Return the weight of each candidate, by its quality out of fold on these runs."""
     candidates = [Candidate(name, penalty) for name in sets for penalty in PENALTIES]
     merits: list[float] = []
     for one in candidates:
-        make = partial(_quickly, columns=_columns(one.name), penalty=one.penalty)
+        make = partial(fit, columns=_columns(one.name), penalty=one.penalty, rows=12)
         tries = [
             objective(out_of_fold(runs, make, seed=100 + seed, folds=INNER_FOLDS), runs, target)
             for seed in range(INNER_REPEATS)

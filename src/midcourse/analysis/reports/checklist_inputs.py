@@ -38,18 +38,15 @@ async def grounds_of(policy: Policy, durability: Durability, backtest: Path | No
         InvalidInput: that file is no result of a backtest.
     """
     encoder = await asyncio.to_thread(find_encoder)  # it takes half a second, the first time
+    scales = shipped().encoders.get(encoder.name, {}) if encoder is not None else {}
     return Grounds(
         policy=policy,
         durability=durability,
         encoder=encoder.name if encoder is not None else None,
         no_encoder=why_none(),
-        domains=_domains(encoder.name) if encoder is not None else frozenset(),
+        domains=frozenset(domain for each in scales.values() for domain in each),
         backtested=None if backtest is None else await asyncio.to_thread(read_backtest, backtest),
     )
-
-
-def _domains(encoder: str) -> frozenset[str]:
-    return frozenset(domain for scales in shipped().encoders.get(encoder, {}).values() for domain in scales)
 
 
 def read_backtest(path: Path) -> dict[str, int]:

@@ -111,7 +111,9 @@ class FactsReader:
         self._recoveries.read(event, at_work=self._rests_since is None)
         self._steps(event, record.at)
         self._interrupting(event, record)
-        self._quieten(record.at)
+        halt = self._last
+        if halt is not None and halt.made.kind == "halt" and halt.quiet is None and halt.over is None:
+            halt.quiet = None if self._calls else record.at
         self._asking(event, record.at)
         self._life(event, record.at)
         self._tail = 0
@@ -221,11 +223,6 @@ class FactsReader:
                     self._last.saved += _size(state) + _size(history)
             case _:
                 pass
-
-    def _quieten(self, at: float) -> None:
-        halt = self._last
-        if halt is not None and halt.made.kind == "halt" and halt.quiet is None and halt.over is None:
-            halt.quiet = None if self._calls else at
 
     def _stands(self) -> bool:
         return any(

@@ -29,7 +29,9 @@ class ServerThread:
             )
         )
         self._socket = socket.socket()
-        self._thread = threading.Thread(target=self._run, name="midcourse-provider", daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve()), name="midcourse-provider", daemon=True
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running = threading.Event()
         self._stopping = asyncio.Event()
@@ -55,9 +57,6 @@ class ServerThread:
             transport = getattr(connection, "transport", None)
             if isinstance(transport, asyncio.Transport) and client in (None, transport.get_extra_info("peername")):
                 transport.abort()
-
-    def _run(self) -> None:
-        asyncio.run(self._serve())
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -88,19 +88,13 @@ def _recordings(lines: Lines) -> Iterator[Recording]:
         notices: list[Notice] = []
         for value in lines.head(notices.append):
             is_json = True
-            found = _format_of(value)
-            if found is not None:
-                yield from found.read(lines)
-                return
+            for one in FORMATS if isinstance(value, dict) else ():
+                if one.is_one(cast("dict[str, Any]", value)):
+                    yield from one.read(lines)
+                    return
         lines.add(notices[0] if notices and not is_json else _unknown(lines, is_json=is_json))
     except OSError as error:
         lines.tell(f"The file cannot be read ({error.strerror or error}). It is left out.", None, 1)
-
-
-def _format_of(value: Any) -> Format | None:
-    if not isinstance(value, dict):
-        return None
-    return next((one for one in FORMATS if one.is_one(cast("dict[str, Any]", value))), None)
 
 
 def _unknown(lines: Lines, *, is_json: bool) -> Notice:
