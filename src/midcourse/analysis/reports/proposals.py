@@ -6,6 +6,7 @@ themselves, labelled it so, and quality allows it. Interventions, and those held
 rate counts them; warnings are counted apart, and are evidence for warnings alone. Nothing here changes anything.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -162,16 +163,11 @@ class Tuning:
         person.wrong += made.label == "wrong"
 
     def proposals(self, now: float) -> Tuned:
-        found: list[Proposal] = []
         remarks: list[str] = []
-        for (agent, *_), of in sorted(self._agents.items()):
-            made = _for_agent(agent, of, now, remarks)
-            found += [made] if made else []
-        for (person, *_), of in sorted(self._people.items()):
-            made = _for_person(person, of, now)
-            found += [made] if made else []
+        found = [_for_agent(agent, of, now, remarks) for (agent, *_), of in sorted(self._agents.items())]
+        found += [_for_person(person, of, now) for (person, *_), of in sorted(self._people.items())]
         return Tuned(
-            proposals=tuple(found),
+            proposals=tuple(one for one in found if one is not None),
             remarks=tuple(remarks),
             sessions=self._sessions,
             labelled=self._labelled,
@@ -375,12 +371,7 @@ def _for_person(person: str, of: _OfPerson, now: float) -> Proposal | None:
 
 def _busiest(times: Iterable[float]) -> int:
     ordered = sorted(times)
-    first = most = 0
-    for place, at in enumerate(ordered):
-        while at - ordered[first] >= HOUR:
-            first += 1
-        most = max(most, place - first + 1)
-    return most
+    return max((count - bisect_right(ordered, at - HOUR) for count, at in enumerate(ordered, 1)), default=0)
 
 
 # ---- documents

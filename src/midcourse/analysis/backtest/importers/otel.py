@@ -7,7 +7,7 @@ is the status of the root span: Error is a failure, Ok a success, unset unknown.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 import msgspec
@@ -141,11 +141,9 @@ def spans_in(line: dict[str, Any]) -> Iterator[OtelSpan]:
         yield from _plain(line)
         return
     for resource in _listed(exported):
-        for scope in _listed(
-            resource.get("scopeSpans", resource.get("scope_spans", resource.get("instrumentationLibrarySpans")))
-        ):
-            for span in _listed(scope.get("spans")):
-                yield _span(span)
+        for name in ("scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
+            for scope in _listed(resource.get(name)):
+                yield from map(_span, _listed(scope.get("spans")))
 
 
 def _spans(line: bytes) -> list[OtelSpan]:
@@ -256,17 +254,9 @@ def _span_of(value: Any) -> float | None:
     """Seconds, from nanoseconds or ISO 8601 (``PT1M2.5S``)."""
     if isinstance(value, int | float):
         return value / 1e9
-    if not isinstance(value, str) or not value.startswith("PT"):
-        return None
-    seconds, number = 0.0, ""
-    for sign in value[2:]:
-        if sign in "HMS":
-            with suppress(ValueError):
-                seconds += float(number) * {"H": 3600, "M": 60, "S": 1}[sign]
-            number = ""
-        else:
-            number += sign
-    return seconds
+    with suppress(msgspec.ValidationError):
+        return msgspec.convert(value, timedelta).total_seconds()
+    return None
 
 
 # ---- to a recording
