@@ -65,14 +65,11 @@ def test_rows_are_calls_and_words_in_their_order() -> None:
     )
     assert desk.steps == (0, 0, 1, 2, 3, 4)
     assert desk.count == 5
-    assert desk.domain == "airline"
 
 
 def test_what_nobody_measured_is_none_and_never_zero() -> None:
     fixer, *_, desk = read(DATA / "runs.jsonl")[0]
-    assert (fixer.has_clock, fixer.has_cost, fixer.has_tokens) == (True, True, True)
     assert (fixer.seconds, fixer.cost) == (200.0, pytest.approx(0.06))
-    assert (desk.has_clock, desk.has_cost, desk.has_tokens) == (False, False, False)
     assert (desk.seconds, desk.cost) == (None, None)
     tool = fixer.acts[2]
     assert isinstance(tool, Called)
@@ -251,7 +248,7 @@ def test_a_transcript_is_a_session_and_a_subagent_one_of_its_own() -> None:
     assert subagent.run_id == f"{session.run_id}/s1"
     assert session.goal == "Mend the login, please."
     assert subagent.goal == "Look for other logins."
-    assert (session.outcome, session.source, session.model) == ("unknown", "claude_code", "claude-sonnet-4-5-20250929")
+    assert (session.outcome, session.source) == ("unknown", "claude_code")
     names = [act.name for act in session.acts if isinstance(act, Called)]
     assert names == ["thinking", "text", "Read", "Read", "Bash", "Bash", "text", "Write", "Write"]
 
@@ -279,7 +276,7 @@ def test_a_price_nobody_knows_is_none_and_named() -> None:
 def test_without_a_price_list_no_cost_is_known_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     (session, _), (notice,) = read(DATA / "claude-code.jsonl")
-    assert (session.cost, session.has_tokens) == (None, True)
+    assert session.cost is None
     assert "No price list is installed" in notice.sentence
 
 
@@ -293,7 +290,7 @@ def test_a_turn_ends_where_a_person_speaks_again() -> None:
     ]
 
 
-def test_results_belong_to_their_calls_and_a_persons_stop_is_marked() -> None:
+def test_results_belong_to_their_calls_and_a_persons_stop_begins_no_turn() -> None:
     session = read(DATA / "claude-code.jsonl")[0][0]
     tools = [act for act in session.acts if isinstance(act, Called) and act.kind == "tool"]
     assert [(act.name, act.error, act.seconds) for act in tools] == [
@@ -304,7 +301,6 @@ def test_results_belong_to_their_calls_and_a_persons_stop_is_marked() -> None:
     assert tools[0].resources == ("/repo/login.py",)
     assert tools[1].text == "1 failed"
     assert tools[1].digest  # its arguments are longer than what is shown of them
-    assert session.interrupts == (10, 11)
     said = [act.text for act in session.acts if isinstance(act, Said)]
     assert said == ["Mend the login, please.", "Now write a test.", "[Request interrupted by user for tool use]"]
 
@@ -329,7 +325,7 @@ def test_a_session_that_is_cut_is_kept_up_to_there(tmp_path: Path) -> None:
 def test_an_export_is_a_run_with_its_calls() -> None:
     (run,), notices = read(DATA / "trace.json")
     assert not notices
-    assert (run.goal, run.outcome, run.model, run.count) == ("Find the invoice.", "failure", "gpt-4o", 3)
+    assert (run.goal, run.outcome, run.count) == ("Find the invoice.", "failure", 3)
     _, chat, tool, _ = run.acts
     assert chat == Called(
         kind="model",
@@ -454,17 +450,10 @@ def test_sessions_with_the_same_goal_are_runs_of_one_task() -> None:
     assert {run.task_key for run in runs if run is not None} == {"Mend it."}
 
 
-def test_what_another_policy_did_then_is_marked_and_not_shown() -> None:
+def test_what_another_policy_did_then_is_not_shown() -> None:
     run = recording_of(a_journal(), run_id="sess_1")
     assert run is not None
-    assert run.interrupts == (0,)
     assert not any(isinstance(act, SteppedIn) for act in run.acts)
-
-
-def test_whoever_knows_better_says_how_it_ended() -> None:
-    run = recording_of(a_journal(), run_id="sess_1", outcome="success")
-    assert run is not None
-    assert run.outcome == "success"
 
 
 @pytest.mark.parametrize("spelled", [as_sent, as_kept])

@@ -26,8 +26,8 @@ def test_a_session_that_nobody_touched_has_its_outcome_its_cost_and_nothing_else
     journal = Journal(terms=Terms(policy="standard@1", budget=5.0)).started()
     journal.planned("done", "queued").called(2.0, cost=0.25, kind="model").called(4.0)
     facts = journal.happens(ev.SessionCompleted(), at=10.0).facts()
-    assert (facts.outcome, facts.ended, facts.cost, facts.requests) == ("completed", journal.began + 10.0, 0.25, 2)
-    assert (facts.planned, facts.done, facts.budget, facts.person) == (2, 1, 5.0, "ada")
+    assert (facts.outcome, facts.ended, facts.cost) == ("completed", journal.began + 10.0, 0.25)
+    assert (facts.calls, facts.budget, facts.person) == (2, 5.0, "ada")
     assert facts.worked == pytest.approx(9.0)  # queued for a second
     assert not facts.was_stopped
     assert (facts.interruptions, facts.notices, facts.asked, facts.outlived) == ((), (), (), ())
@@ -132,11 +132,11 @@ def test_a_call_that_was_never_asked_costs_nothing_whoever_is_asked_in_its_place
     journal.happens(*at_cap(journal.session, Outlay(0.24), 0.12))
     journal.happens(ev.StepCut(step=step, attempt=1, length=0, free=True), ev.SessionPaused())
     facts = journal.facts()
-    assert (only(facts).money, facts.requests) == (Money(), 1)
+    assert only(facts).money == Money()
     journal.wished(cmd.Budget, 9.0, budget=1.0, resume=True)
     journal.begun(9.1, kind="model", again=step)
     facts = journal.finished(step, 12.0, attempt=2, cost=0.12).facts()
-    assert (only(facts).money, facts.cost, facts.requests) == (Money(), 0.36, 2)
+    assert (only(facts).money, facts.cost) == (Money(), 0.36)
 
 
 @pytest.mark.parametrize(
@@ -289,13 +289,13 @@ def test_reading_is_incremental_and_memory_is_that_of_what_is_open() -> None:
     for number in range(3000):
         journal.called(10.0 + number, seconds=0.25)
     facts = journal.facts()
-    assert (facts.requests, facts.interruptions) == (3000, ())
+    assert (facts.calls, facts.interruptions) == (3000, ())
 
 
 def test_a_record_that_stands_alone_is_no_session_yet_and_no_fault() -> None:
     journal = Journal()
     lone = ev.Recorded(Position(2), journal.began, ev.StepFinished(step=StepId("1/x#0"), attempt=1))
-    assert facts_after(journal, lone).requests == 0
+    assert facts_after(journal, lone).outcome == ""
 
 
 def facts_after(journal: Journal, record: ev.Recorded) -> SessionFacts:

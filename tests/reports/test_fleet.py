@@ -46,7 +46,7 @@ async def test_every_page_is_read_and_progress_is_told(store: Store) -> None:
     told: list[int] = []
     found = await gathered(Fleet(store, since=0.0, until=10.0, progress=told.append))
     assert (len(found), told[-1]) == (451, 451)
-    assert found[-1].facts.requests == 700
+    assert found[-1].facts.calls == 700
 
 
 async def test_no_more_than_the_newest_are_read_and_that_is_said(store: Store) -> None:

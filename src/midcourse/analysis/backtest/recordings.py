@@ -21,9 +21,9 @@ LONGEST_ARGUMENTS: Final = 200
 class Recording(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run. ``acts[i]`` belongs to row ``steps[i]`` of ``count``; runs of one ``task_key`` are of one task.
 
-    ``decisive_step`` is the row of the mistake that the run failed by, if it is known. ``interrupts`` are rows at which
-    a person stopped the agent. ``task_class`` is the declared class, never a measured one. ``seconds`` (without the
-    time between turns) and ``cost`` are None if they were not measured.
+    ``decisive_step`` is the row of the mistake that the run failed by, if it is known. ``task_class`` is the declared
+    class, never a measured one. ``seconds`` (without the time between turns) and ``cost`` are None if they were not
+    measured.
     """
 
     source: str
@@ -35,23 +35,9 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     goal: str = ""
     outcome: Outcome = "unknown"
     decisive_step: int | None = None
-    interrupts: tuple[int, ...] = ()
     task_class: TaskClass | None = None
-    model: str = ""
-    domain: str = ""
     seconds: float | None = None
     cost: float | None = None
-    has_tokens: bool = False
-
-    @property
-    def has_clock(self) -> bool:
-        """True if anything in it has a time."""
-        return self.seconds is not None
-
-    @property
-    def has_cost(self) -> bool:
-        """True if anything in it has a price."""
-        return self.cost is not None
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,10 +60,8 @@ class Recorder:
         self.acts: list[AnyAct] = []
         self.steps: list[int] = []
         self.count = 0
-        self.interrupts: list[int] = []
         self.seconds: float | None = None
         self.cost: float | None = None
-        self.has_tokens = False
         self.backwards = 0
         """The number of times the clock went back."""
         self._last: float | None = None
@@ -93,8 +77,6 @@ class Recorder:
             self._pass(act.at)
         if act.cost is not None:
             self.cost = (self.cost or 0.0) + act.cost
-        if act.tokens_in is not None or act.tokens_out is not None:
-            self.has_tokens = True
         self.acts.append(act)
         self.steps.append(self.count)
         self.count += 1
@@ -120,10 +102,6 @@ class Recorder:
         if isinstance(act, Said):
             self.count += 1
 
-    def interrupted(self) -> None:
-        """Note that a person, or a policy, stopped the agent at the last row."""
-        self.interrupts.append(max(0, self.count - 1))
-
     def _pass(self, at: float) -> None:
         passed = 0.0 if self._last is None else at - self._last
         if passed < 0:
@@ -140,8 +118,6 @@ class Recorder:
         outcome: Outcome = "unknown",
         decisive_step: int | None = None,
         task_class: TaskClass | None = None,
-        model: str = "",
-        domain: str = "",
     ) -> Recording:
         last = max(0, self.count - 1)
         if self.steps and self.steps[-1] > last:  # what was reported after the last row belongs to it
@@ -156,13 +132,9 @@ class Recorder:
             acts=tuple(self.acts),
             steps=tuple(self.steps),
             count=self.count,
-            interrupts=tuple(self.interrupts),
             task_class=task_class,
-            model=model,
-            domain=domain,
             seconds=self.seconds,
             cost=self.cost,
-            has_tokens=self.has_tokens,
         )
 
 

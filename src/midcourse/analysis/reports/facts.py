@@ -168,10 +168,7 @@ class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     outcome: Outcome = ""
     worked: float = 0.0
     score: int | None = None
-    planned: int = 0
-    done: int = 0
     cost: float = 0.0
-    requests: int = 0
     budget: float | None = None
     interruptions: tuple[Interruption, ...] = ()
     notices: tuple[Interruption, ...] = ()

@@ -82,7 +82,6 @@ class FactsReader:
 
     def _begin(self) -> None:
         self._cost = 0.0
-        self._requests = 0
         self._calls: dict[StepId, _Call] = {}
         self._drafts: list[_Draft] = []
         self._notices: list[Interruption] = []
@@ -314,7 +313,6 @@ class FactsReader:
     def _step_begun(self, event: ev.StepBegun, at: float) -> None:
         torn_by = next((one for one in self._drafts if (event.step, event.attempt - 1) in one.torn), None)
         self._calls[event.step] = _Call(event, at, torn_by)
-        self._requests += 1
         for draft in self._drafts[self._turn_from :]:
             if draft.resumed is not None and draft.recovered is None:
                 draft.recovered = at
@@ -352,7 +350,6 @@ class FactsReader:
         call = self._calls.pop(step, None)
         if call is None:
             return
-        self._requests -= 1
         if call.torn_by is not None:  # the next attempt takes the place of the one before
             torn = call.torn_by.torn
             torn[step, attempt] = torn.pop((step, attempt - 1))
@@ -423,10 +420,7 @@ class FactsReader:
             outcome=self._outcome,
             worked=worked,
             score=self._score,
-            planned=self._plan[1],
-            done=self._plan[0],
             cost=self._cost,
-            requests=self._requests,
             budget=self.terms.budget,
             interruptions=tuple(self._interruption(one, policy) for one in self._drafts),
             notices=tuple(

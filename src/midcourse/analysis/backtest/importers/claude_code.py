@@ -116,11 +116,11 @@ def read(lines: Lines) -> Iterator[Recording]:
     prices = Prices()
     for (session, agent), entries in runs.items():
         run_id = "/".join(filter(None, (SOURCE, session or lines.name, agent)))
-        recorder, model = _Transcript(entries, prices).recorded()
+        recorder = _Transcript(entries, prices).recorded()
         if not recorder.count:
             continue  # only a remark of the program itself
         lines.add(backwards(recorder, lines.file, run_id))
-        yield recorder.done(source=SOURCE, run_id=run_id, task_key=f"session-{session or lines.name}", model=model)
+        yield recorder.done(source=SOURCE, run_id=run_id, task_key=f"session-{session or lines.name}")
     lines.add(prices.notice(lines.file))
 
 
@@ -135,7 +135,6 @@ class _Transcript:
         self.entries = entries
         self.prices = prices
         self.start: float | None = None
-        self.model = ""
         self.asked: dict[str, tuple[Called, Any]] = {}
         self.final: dict[str, TokenCounts] = {}
         self.last: dict[str, int] = {}
@@ -148,8 +147,7 @@ class _Transcript:
                     self.final[key] = message.usage
                 self.last[key] = index
 
-    def recorded(self) -> tuple[Recorder, str]:
-        """Return the rows, and the model that wrote most of it."""
+    def recorded(self) -> Recorder:
         goal = next((text for entry in self.entries if (text := _said(entry))), "")
         recorder = Recorder(goal)
         first = next((entry.timestamp for entry in self.entries if entry.timestamp), None)
@@ -161,7 +159,7 @@ class _Transcript:
                 self._model(recorder, index, entry, at)
             else:
                 self._user(recorder, entry, at)
-        return recorder, self.model
+        return recorder
 
     def _at(self, entry: TranscriptLine) -> float | None:
         at = _seconds(entry.timestamp)
@@ -169,8 +167,6 @@ class _Transcript:
 
     def _model(self, recorder: Recorder, index: int, entry: TranscriptLine, at: float | None) -> None:
         message = entry.message
-        if message.model and not message.model.startswith("<"):
-            self.model = self.model or message.model
         rows = [(_row(one), one) for one in _blocks(message) if one.type in ("thinking", "text", "tool_use")]
         key = message.id or str(index)
         for number, (row, block) in enumerate(rows, start=1):
@@ -193,11 +189,8 @@ class _Transcript:
             if block.type == "tool_result":
                 self._result(recorder, block, at)
         text = _said(entry)
-        if text.startswith(INTERRUPTED):
-            recorder.said(text[:LONGEST_TEXT], at)
-            recorder.interrupted()
-        elif text:
-            recorder.said(text[:LONGEST_TEXT], at, new_turn=True)
+        if text:
+            recorder.said(text[:LONGEST_TEXT], at, new_turn=not text.startswith(INTERRUPTED))
 
     def _result(self, recorder: Recorder, block: Block, at: float | None) -> None:
         call, given = self.asked.pop(block.tool_use_id, (Called(kind="model", name="unknown"), None))
@@ -217,8 +210,6 @@ class _Transcript:
                 at=at,
             )
         )
-        if is_refused:
-            recorder.interrupted()
 
 
 def _row(block: Block) -> Called:

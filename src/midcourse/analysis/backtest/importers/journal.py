@@ -83,10 +83,8 @@ def _kept(lines: Lines, events: list[Recorded], number: int) -> Iterator[Recordi
         yield recording
 
 
-def recording_of(
-    events: Iterable[Recorded], *, run_id: str, outcome: Outcome | None = None, tell: Lines | None = None
-) -> Recording | None:
-    """Return one session's events as a recording; None without a finished call. ``outcome`` overrides the journal's."""
+def recording_of(events: Iterable[Recorded], *, run_id: str, tell: Lines | None = None) -> Recording | None:
+    """Return one session's events as a recording; None without a finished call."""
     reader = JournalReader()
     recorder: Recorder | None = None
     end = _End()
@@ -100,11 +98,8 @@ def recording_of(
         for act in reader.read(event):
             if recorder is None:
                 recorder = Recorder(act.goal if isinstance(act, Begun) else goal)
-            if not isinstance(act, SteppedIn):
+            if not isinstance(act, SteppedIn):  # the policy that is tried now is not to know what that one did
                 recorder.told(act)
-            elif act.level in INTERRUPTS:
-                # What the policy of that day did is not for the one that is tried now to know.
-                recorder.interrupted()
     if recorder is None or not recorder.count:
         return None
     if tell is not None:
@@ -113,9 +108,8 @@ def recording_of(
         source=agent or SOURCE,
         run_id=run_id,
         task_key=goal,  # the same goal again, and a fork, are no other task
-        outcome=outcome or end.outcome,
+        outcome=end.outcome,
         task_class=task_class,
-        domain=agent,
     )
 
 

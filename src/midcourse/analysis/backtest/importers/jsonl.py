@@ -186,10 +186,7 @@ class RunLine(msgspec.Struct, gc=False):
     goal: str = ""
     outcome: Outcome = "unknown"
     decisive_error_step: int | None = None
-    model: str | None = None
-    domain: str | None = None
     task_class: TaskClass | None = None
-    interrupt_steps: list[int] = []
 
 
 _decoder = msgspec.json.Decoder(RunLine)
@@ -220,15 +217,12 @@ def read(lines: Lines) -> Iterator[Recording]:
             outcome=run.outcome,
             decisive_step=run.decisive_error_step,
             task_class=run.task_class,
-            model=run.model or "",
-            domain=run.domain or "",
         )
 
 
 def recorded(run: RunLine) -> Recorder | str:
     """Return a run's rows as acts, or the kind of an unknown row."""
     recorder = Recorder(run.goal)
-    recorder.interrupts = run.interrupt_steps
     recorder.begin(next((row.t_offset_s for row in run.steps if row.t_offset_s is not None), None))
     for row in run.steps:
         kind = row.kind

@@ -310,10 +310,7 @@ def _recording(lines: Lines, name: str, turns: list[list[OtelSpan]], prices: Pri
     if wrong:
         lines.tell(f"{wrong} spans of '{name}' end before they begin: how long they took is not counted.")
     lines.add(backwards(recorder, lines.file, run_id))
-    models = (span.text(_MODEL) for spans in turns for span in spans if span.kind == "model")
-    return recorder.done(
-        source=SOURCE, run_id=run_id, task_key=name, outcome=_outcome(turns), model=next(filter(None, models), "")
-    )
+    return recorder.done(source=SOURCE, run_id=run_id, task_key=name, outcome=_outcome(turns))
 
 
 def _outcome(turns: list[list[OtelSpan]]) -> Outcome:
