@@ -12,7 +12,7 @@ Needs ``starlette`` and ``uvicorn``. Each API's own part is in ``wires``.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -73,7 +73,9 @@ class Provider:
         self._failures: deque[Fail] = deque()
         self._received: list[Received] = []
         self._watchers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-        self._server = ServerThread([Route(wire.path, self._endpoint(wire), methods=["POST"]) for wire in _WIRES])
+        self._server = ServerThread(
+            [Route(wire.path, partial(self._answer, wire), methods=["POST"]) for wire in _WIRES]
+        )
         self._port = 0
         self._left = False
 
@@ -159,14 +161,8 @@ class Provider:
 
     # ---- in the server's thread
 
-    def _endpoint(self, wire: Wire) -> Callable[[Request], Awaitable[ASGIApp]]:
-        async def endpoint(request: Request) -> ASGIApp:
-            return self._answer(wire, request, await request.body())
-
-        return endpoint
-
-    def _answer(self, wire: Wire, request: Request, body: bytes) -> ASGIApp:
-        headers = dict(request.headers)
+    async def _answer(self, wire: Wire, request: Request) -> ASGIApp:
+        headers, body = dict(request.headers), await request.body()
         number = len(self._received)
         self._received.append(Received(path=request.url.path, headers=headers, body=body))
         try:

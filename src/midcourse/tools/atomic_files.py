@@ -18,11 +18,6 @@ _CHUNK: Final = 1 << 20
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def temp_name(chance: str) -> str:
-    """Return the name of a change's half-written file. ``chance`` makes two changes under one key differ."""
-    return f".midcourse-{hashlib.sha256(chance.encode('utf-8', 'backslashreplace')).hexdigest()[:16]}.tmp"
-
-
 def put_file(
     folder: int, name: str, content: BinaryIO, like: State, *, temp: str, is_new: bool, check: Callable[[], None]
 ) -> None:

@@ -53,10 +53,10 @@ class CallRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     root: str
     at: float
+    temp: str
+    """The name of half-written files, this change's alone."""
     pieces: tuple[ChangedPlace, ...] = ()
     moved: Rename | None = None
-    temp: str = ""
-    """The name of half-written files, this change's alone."""
     temps: tuple[tuple[str, ...], ...] = ()
     """Where half-written files may be, of the call or of its undo."""
     undoing: bool = False

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from midcourse.clock import SystemClock
-from midcourse.tools.atomic_files import dress_folder, put_file, put_link, remove, rename_new, temp_name
+from midcourse.tools.atomic_files import dress_folder, put_file, put_link, remove, rename_new
 from midcourse.tools.backups import Backups, CallRecord, ChangedPlace, Rename
 from midcourse.tools.file_state import ABSENT, FOLDER, State, is_unchanged, outline_at, state_at
 from midcourse.tools.root_folder import PathPlace, Root
@@ -37,7 +37,7 @@ class Changes:
         moved: Rename | None = None,
     ) -> Generator[str]:
         """Record the change made in this block, before it is made. If the block fails, the change is undone."""
-        temp = temp_name(SystemClock().fresh_id())
+        temp = f".midcourse-{SystemClock().fresh_id()}.tmp"
         changed = [piece.path for piece in pieces] + ([moved.destination] if moved else [])
         record = CallRecord(
             tool=tool,
@@ -67,7 +67,6 @@ class Changes:
             self._restore(path, record)
 
     def _restore(self, path: Path, record: CallRecord) -> None:
-        temp = record.temp or temp_name(record.key)
         for left in record.temps:  # only this call's, so it may go before the rest is checked
             with self._root.exactly(left) as place:
                 if not place.missing:
@@ -88,10 +87,10 @@ class Changes:
                 if renames_back:
                     _rename_back(now, source, moved_seen)
                 if puts_back:
-                    self._put_back(now, record.moved.over, None, temp)
+                    self._put_back(now, record.moved.over, None, record.temp)
         for piece, seen in due:
             with self._root.exactly(piece.path) as place:
-                self._put_back(place, piece.before, seen, temp)
+                self._put_back(place, piece.before, seen, record.temp)
         for piece in record.pieces:  # innermost first, when nothing more is made in them
             if piece.before.kind == "folder" and record.undoing:
                 with self._root.exactly(piece.path) as place:

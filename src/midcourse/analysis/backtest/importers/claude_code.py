@@ -154,16 +154,13 @@ class _Transcript:
         self.start = _seconds(first)
         recorder.begin(0.0 if self.start is not None else None)
         for index, entry in enumerate(self.entries):
-            at = self._at(entry)
+            seconds = _seconds(entry.timestamp)
+            at = None if seconds is None or self.start is None else round(seconds - self.start, 3)
             if entry.type == "assistant":
                 self._model(recorder, index, entry, at)
             else:
                 self._user(recorder, entry, at)
         return recorder
-
-    def _at(self, entry: TranscriptLine) -> float | None:
-        at = _seconds(entry.timestamp)
-        return None if at is None or self.start is None else round(at - self.start, 3)
 
     def _model(self, recorder: Recorder, index: int, entry: TranscriptLine, at: float | None) -> None:
         message = entry.message
