@@ -23,25 +23,23 @@ from midcourse.analysis.backtest.calibration import calibrate, course_of
 from midcourse.analysis.backtest.importers import read_recordings
 from midcourse.analysis.backtest.recordings import Recording
 from midcourse.analysis.backtest.risk_model import (
+    AFTER,
+    SETS,
     TARGET,
+    Linear,
     ModelScore,
+    RunFacts,
+    assign_folds,
+    fit,
     judge,
+    learn,
     learn_general,
+    observe,
+    out_of_fold,
     spread_out,
     summary,
     thresholds,
     train,
-)
-from midcourse.analysis.backtest.risk_weights import (
-    AFTER,
-    SETS,
-    Linear,
-    RunFacts,
-    assign_folds,
-    fit,
-    learn,
-    observe,
-    out_of_fold,
 )
 from midcourse.errors import InvalidInput
 from midcourse.policy.profiles import PROFILES, STANDARD

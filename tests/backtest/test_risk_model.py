@@ -9,10 +9,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from midcourse.analysis.backtest import read_recordings, risk_model, risk_weights
+from midcourse.analysis.backtest import read_recordings, risk_model
 from midcourse.analysis.backtest.recordings import Outcome, Recorder, Recording
-from midcourse.analysis.backtest.risk_model import MARKS, summary, thresholds, train
-from midcourse.analysis.backtest.risk_weights import RunFacts, assign_folds, effects, fit, observe
+from midcourse.analysis.backtest.risk_model import (
+    MARKS,
+    RunFacts,
+    assign_folds,
+    effects,
+    fit,
+    observe,
+    summary,
+    thresholds,
+    train,
+)
 from midcourse.errors import InvalidInput
 from midcourse.policy.run_activity import Called
 from midcourse.policy.signals.risk import FEATURES, GENERAL, Risk, load, save
@@ -24,7 +33,7 @@ NARROW = {"synthetic": ("effort",), "second": ("effort",)}
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer folds and draws: what is tested here is not how sure the numbers are."""
     for name, value in {"INNER_FOLDS": 3, "INNER_REPEATS": 1}.items():
-        monkeypatch.setattr(risk_weights, name, value)
+        monkeypatch.setattr(risk_model, name, value)
     for name, value in {"REPEATS": 1, "FOLDS": 4, "BOOTSTRAPS": 40}.items():
         monkeypatch.setattr(risk_model, name, value)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from midcourse.analysis.backtest import risk_model, risk_weights
+from midcourse.analysis.backtest import risk_model
 from midcourse.cli.main import build
 
 
@@ -60,7 +60,7 @@ def test_a_model_of_ones_own_is_made_in_one_command_and_used_by_a_backtest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, quick in (("PENALTIES", (4.0,)), ("INNER_REPEATS", 1), ("INNER_FOLDS", 2)):
-        monkeypatch.setattr(risk_weights, name, quick)
+        monkeypatch.setattr(risk_model, name, quick)
     for name, quick in (("REPEATS", 1), ("FOLDS", 3)):
         monkeypatch.setattr(risk_model, name, quick)
     recorded = runs(tmp_path / "runs.jsonl", 20, 20)

@@ -10,24 +10,8 @@ import msgspec
 
 from midcourse.analysis.reports.facts import ToolUse
 from midcourse.analysis.reports.intervals import Proportion, Verdict
-from midcourse.core.rates import (
-    AFTER_STOP,
-    CALLS_LEFT,
-    COMPLETED,
-    CONSISTENT,
-    DURATION,
-    FALSE_POSITIVES,
-    INTERRUPTED,
-    MEANINGS,
-    ONLY_TOLD,
-    RECOVERED,
-    RESPONSE,
-    ROI,
-    STEPPED_IN,
-    STOPPED,
-    TOKEN_RATE,
-    Stopper,
-)
+from midcourse.core import rates
+from midcourse.core.rates import Stopper
 from midcourse.core.terms import TaskClass
 
 SATISFIED: Final = 4
@@ -38,27 +22,27 @@ EDGES: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 
 """Seconds at which the bars of the histogram end; the last bar has no end."""
 METHOD: Final = (
     "A session counts where it began.",
-    f"Interrupted: {INTERRUPTED}",
-    f"Completed: {COMPLETED}",
-    f"Stepped in: {STEPPED_IN}",
-    f"Notices only: {ONLY_TOLD}",
+    f"Interrupted: {rates.INTERRUPTED}",
+    f"Completed: {rates.COMPLETED}",
+    f"Stepped in: {rates.STEPPED_IN}",
+    f"Notices only: {rates.ONLY_TOLD}",
     "Classes are those that were declared; else the one that its policy took it for, by its agent's earlier runs and "
     "the time it worked. Without five earlier runs it is long.",
     "Intervals are exact (Clopper and Pearson), 95 %. Too few to say: the interval holds an edge of the target, and "
     "fewer than 30 count for a target that seems kept, or fewer than 200 for one that seems missed.",
     f"Satisfied: the last rating is {SATISFIED} or 5.",
-    f"False positives: {FALSE_POSITIVES} A signal counts in every intervention it was a reason of.",
-    f"Response: {RESPONSE} Until that was durable as well: see /metrics.",
-    f"Stop: {STOPPED} A target is kept if no more than half (p50), or 1 % (p99), took longer.",
+    f"False positives: {rates.FALSE_POSITIVES} A signal counts in every intervention it was a reason of.",
+    f"Response: {rates.RESPONSE} Until that was durable as well: see /metrics.",
+    f"Stop: {rates.STOPPED} A target is kept if no more than half (p50), or 1 % (p99), took longer.",
     "Quality: the share of its plan that an interrupted turn had done when it ended by itself; without a plan, 1 if it "
     "completed and 0 if it failed.",
-    f"Run duration: {DURATION}",
-    f"Token rate: {TOKEN_RATE}",
-    f"Calls left: {CALLS_LEFT}",
-    f"Recovered: {RECOVERED}",
-    f"Consistent: {CONSISTENT}",
-    f"Completed after a stop: {AFTER_STOP}",
-    f"Return: {ROI}",
+    f"Run duration: {rates.DURATION}",
+    f"Token rate: {rates.TOKEN_RATE}",
+    f"Calls left: {rates.CALLS_LEFT}",
+    f"Recovered: {rates.RECOVERED}",
+    f"Consistent: {rates.CONSISTENT}",
+    f"Completed after a stop: {rates.AFTER_STOP}",
+    f"Return: {rates.ROI}",
     "Money: requests that a stop interrupted, by the price of what was made in their place. ~ marks an unknown "
     "price: the policy's default.",
 )
@@ -298,6 +282,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions that were stopped automatically although their declared class is never to be."""
     alerts: tuple[Alert, ...]
     notes: tuple[str, ...] = ()
-    meanings: Mapping[str, str] = msgspec.field(default_factory=lambda: dict(MEANINGS))
+    meanings: Mapping[str, str] = msgspec.field(default_factory=lambda: dict(rates.MEANINGS))
     """A sentence on what each figure counts, to show beside it."""
     method: tuple[str, ...] = METHOD
