@@ -52,7 +52,7 @@ def recording(times: Sequence[float | None], *, cost: float | None = None) -> Re
     recorder = Recorder("goal")
     recorder.begin(next((at for at in times if at is not None), None))
     for number, at in enumerate(times):
-        recorder.called(Called(kind="tool", name="t", arguments=str(number), at=at, cost=cost))
+        recorder.told(Called(kind="tool", name="t", arguments=str(number), at=at, cost=cost))
     return recorder.done(source="s", run_id="r", outcome="failure", decisive_step=2)
 
 
@@ -113,9 +113,9 @@ def test_nobody_looks_between_two_turns_and_that_time_is_not_saved() -> None:
     recorder = Recorder("one")
     recorder.begin(0)
     recorder.said("one", 0)
-    recorder.called(Called(kind="model", name="m", at=10))
+    recorder.told(Called(kind="model", name="m", at=10))
     recorder.said("two", 5000, new_turn=True)
-    recorder.called(Called(kind="model", name="m", at=5060))
+    recorder.told(Called(kind="model", name="m", at=5060))
     run = recorder.done(source="s", run_id="r", outcome="failure")
     watcher = Watcher(at_time={50.0: "notify"})
     assert replay(run, watcher).warnings == 1
@@ -194,7 +194,7 @@ def test_a_declared_class_counts_and_a_run_that_only_turned_out_so_does_not() ->
 def test_what_an_agent_would_have_asked_by_itself_is_not_counted() -> None:
     recorder = Recorder("goal")
     recorder.begin()
-    recorder.called(Called(kind="tool", name="t", error="AuthenticationError", detail="401: no API key"))
+    recorder.told(Called(kind="tool", name="t", error="AuthenticationError", detail="401: no API key"))
     run = recorder.done(source="s", run_id="r", outcome="success")
     asked = replay(run, RunMonitor(STANDARD))
     assert asked.level == "ask"

@@ -44,9 +44,9 @@ def recording(
     recorder = Recorder("Make it work.")
     recorder.begin()
     for step in range(chance.randint(6, 14)):
-        recorder.called(Called(kind="model", name="m", text="I go on.", tokens_in=100 + step, tokens_out=10))
+        recorder.told(Called(kind="model", name="m", text="I go on.", tokens_in=100 + step, tokens_out=10))
         error = "boom" if chance.random() < error_rate else ""
-        recorder.called(Called(kind="tool", name="run", arguments=f"{number} {step}", error=error, text="done"))
+        recorder.told(Called(kind="tool", name="run", arguments=f"{number} {step}", error=error, text="done"))
     return recorder.done(
         source=source, run_id=f"{source}/{number}", task_key=task or f"{source}-{number}", outcome=outcome
     )
@@ -178,7 +178,7 @@ class TestFolds:
         recorder.begin()
         recorder.said("Hello?")
         for _ in range(4):
-            recorder.called(Called(kind="tool", name="look"))
+            recorder.told(Called(kind="tool", name="look"))
         recorder.said("Thanks.")
         run = observe(recorder.done(source="s", run_id="s/1", outcome="success"))
         assert run is not None
@@ -188,7 +188,7 @@ class TestFolds:
         recorder = Recorder("Help me.")
         recorder.begin(0.0)
         for at in (50.0, 60.0, 70.0, 119.0, 121.0):
-            recorder.called(Called(kind="tool", name="look", at=at))
+            recorder.told(Called(kind="tool", name="look", at=at))
         one = recorder.done(source="s", run_id="s/1", outcome="success")
         late, soon = observe(one, after=120.0), observe(one)
         assert late is not None

@@ -3,8 +3,7 @@
 from midcourse.tools.backups import Pruned, prune_backups
 from midcourse.tools.database import Database, Executed, Rows, database
 from midcourse.tools.declarations import declare_tools, from_mcp
-from midcourse.tools.files import Deletion, FileChange, Files, files_in
-from midcourse.tools.folder_listing import Entry, Listing
+from midcourse.tools.files import Deletion, Entry, FileChange, Files, Listing, files_in
 from midcourse.tools.http_request import WebResponse
 from midcourse.tools.observers import file, http, observer, row
 from midcourse.tools.shell import Shell, ShellResult, shell_in

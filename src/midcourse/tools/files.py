@@ -8,18 +8,19 @@ import base64
 import binascii
 import io
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import islice
 from typing import Any, Final, Literal
 
 import msgspec
 
-from midcourse.errors import MidcourseError
+from midcourse.errors import MidcourseError, encodable_text
 from midcourse.tools.atomic_files import made_folder, rename_new, stage
 from midcourse.tools.backups import Backups, ChangedPlace, Rename, default_backups
 from midcourse.tools.file_changes import Changes, folders_made
 from midcourse.tools.file_state import ABSENT, State, check_unchanged, outline_at, sha256, state_at
-from midcourse.tools.folder_listing import Listing, listing_of
 from midcourse.tools.observers import file
 from midcourse.tools.root_folder import FOLDER, PathPlace, Root, opened_file
 from midcourse.tools.tool_errors import (
@@ -37,6 +38,7 @@ Encoding = Literal["utf-8", "base64"]
 LIMIT: Final = 10_000_000
 BACKUP_LIMIT: Final = 100_000_000
 _MOST_ENTRIES: Final = 10_000
+_MOST_LISTED: Final = 1_000
 _DEEPEST: Final = 100
 
 
@@ -53,6 +55,22 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     entries: int
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a listing."""
+
+    path: str
+    kind: Literal["file", "folder", "link", "other"]
+    size: int = 0
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The entries of a folder, sorted by name."""
+
+    entries: tuple[Entry, ...]
+    is_cut: bool = False
+    """There is more than is listed."""
 
 
 def files_in(
@@ -118,7 +136,7 @@ class Files(Toolset):
     def _list(self, path: str = ".", recursive: bool = False) -> Listing:
         """List what is in a folder: names, kinds and sizes. Links are named, not followed."""
         with self._root.at(path) as place:
-            return listing_of(place, recursive=recursive)
+            return _listing(place, recursive=recursive)
 
     def _write(self, path: str, content: str, encoding: Encoding = "utf-8") -> FileChange:
         """Write a file, new or over what it held; missing folders are made. Encoding 'base64' is for binary content."""
@@ -345,3 +363,41 @@ def _delete_one(place: PathPlace, before: State) -> None:
         os.rmdir(place.name, dir_fd=place.folder)
     else:
         os.unlink(place.name, dir_fd=place.folder)
+
+
+def _listing(place: PathPlace, *, recursive: bool) -> Listing:
+    """List the folder at ``place``; with ``recursive``, also those inside."""
+    outline = outline_at(place)
+    if outline.kind == "absent":
+        raise not_found(place.given)
+    if outline.kind != "folder":
+        raise wrong_kind(place.given, f"a {outline.kind}", "folders")
+    path = "/".join(name for name in place.given.split("/") if name not in {"", "."})
+    found = tuple(islice(_entries(place, path, recursive=recursive), _MOST_LISTED + 1))
+    return Listing(entries=found[:_MOST_LISTED], is_cut=len(found) > _MOST_LISTED)
+
+
+def _entries(place: PathPlace, prefix: str, *, recursive: bool) -> Iterator[Entry]:
+    """Yield the entries of a folder, each folder before its own. Only nested folders are open at the same time."""
+    opened = os.open(place.name, FOLDER, dir_fd=place.folder)
+    try:
+        for name in sorted(os.listdir(opened)):
+            path = f"{prefix}/{name}" if prefix else name
+            inner = PathPlace(given=path, folder=opened, name=name, real=(*place.real, name))
+            found = inner.stat
+            if found is None:
+                continue  # it has just gone
+            kind = _kind(found.st_mode)
+            yield Entry(path=encodable_text(path), kind=kind, size=found.st_size if kind == "file" else 0)
+            if kind == "folder" and recursive and len(inner.real) < _DEEPEST:
+                yield from _entries(inner, path, recursive=recursive)
+    finally:
+        os.close(opened)
+
+
+def _kind(mode: int) -> Literal["file", "folder", "link", "other"]:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(mode) else "other"

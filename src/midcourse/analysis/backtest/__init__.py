@@ -189,17 +189,14 @@ class _Gauges:
         self.no_drift = ""
         self.by_source = domain_by == "source"
         if drift:
-            self._find_encoder()
+            from midcourse.policy.signals.drift import Drift
+            from midcourse.policy.signals.encoders import find_encoder, why_none
 
-    def _find_encoder(self) -> None:
-        from midcourse.policy.signals.drift import Drift
-        from midcourse.policy.signals.encoders import find_encoder, why_none
-
-        encoder = find_encoder()
-        if encoder is None:
-            self.no_drift = why_none()
-        else:
-            self.drift = lambda domain: Drift(encoder, domain=domain)
+            encoder = find_encoder()
+            if encoder is None:
+                self.no_drift = why_none()
+            else:
+                self.drift = lambda domain: Drift(encoder, domain=domain)
 
     def oversight(self, policy: Policy, recording: Recording) -> Watching:
         """Return the oversight of one run under one policy."""

@@ -71,16 +71,6 @@ class Recorder:
         """Begin the first turn."""
         self.told(Begun(goal=self.goal, at=at))
 
-    def called(self, act: Called) -> None:
-        """Add a row: a call of a model or a tool."""
-        if act.at is not None:
-            self._pass(act.at)
-        if act.cost is not None:
-            self.cost = (self.cost or 0.0) + act.cost
-        self.acts.append(act)
-        self.steps.append(self.count)
-        self.count += 1
-
     def said(self, text: str, at: float | None = None, *, by: str = "user", new_turn: bool = False) -> None:
         """Add a row: a message of a person. ``new_turn``: the agent had ended the previous turn and waited."""
         if new_turn and self.count and not isinstance(self.acts[-1], Said):
@@ -91,23 +81,17 @@ class Recorder:
 
     def told(self, act: AnyAct) -> None:
         """Add any act. Calls and messages are rows; all else belongs to the row that comes next."""
-        if isinstance(act, Called):
-            self.called(act)
-            return
         if act.at is not None:
-            self._pass(act.at)
+            passed = 0.0 if self._last is None else act.at - self._last
+            self.backwards += passed < 0
+            self.seconds = (self.seconds or 0.0) + (0.0 if self._rests else max(0.0, passed))
+            self._last = act.at
+        if isinstance(act, Called) and act.cost is not None:
+            self.cost = (self.cost or 0.0) + act.cost
         self._rests = isinstance(act, Ended | Rested) or (self._rests and not isinstance(act, Begun | WentOn))
         self.acts.append(act)
         self.steps.append(self.count)
-        if isinstance(act, Said):
-            self.count += 1
-
-    def _pass(self, at: float) -> None:
-        passed = 0.0 if self._last is None else at - self._last
-        if passed < 0:
-            self.backwards += 1
-        self.seconds = (self.seconds or 0.0) + (0.0 if self._rests else max(0.0, passed))
-        self._last = at
+        self.count += isinstance(act, Called | Said)
 
     def done(
         self,

@@ -169,7 +169,7 @@ class _Transcript:
         for number, (row, block) in enumerate(rows, start=1):
             is_last = number == len(rows) and self.last.get(key) == index
             call = msgspec.structs.replace(row, at=at, error="api_error" if entry.is_api_error_message else "")
-            recorder.called(self._priced(call, message.model, self.final[key]) if is_last else call)
+            recorder.told(self._priced(call, message.model, self.final[key]) if is_last else call)
             if block.id:
                 self.asked[block.id] = (call, block.input)
 
@@ -193,7 +193,7 @@ class _Transcript:
         call, given = self.asked.pop(block.tool_use_id, (Called(kind="model", name="unknown"), None))
         text = texts(block.content)
         is_refused = bool(block.is_error) and text.startswith(_REFUSED)
-        recorder.called(
+        recorder.told(
             Called(
                 kind="tool",
                 name=call.name,

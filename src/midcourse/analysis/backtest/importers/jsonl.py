@@ -227,7 +227,7 @@ def recorded(run: RunLine) -> Recorder | str:
     for row in run.steps:
         kind = row.kind
         if kind == "model" or kind == "tool":  # noqa: PLR1714 - a type checker follows this one
-            recorder.called(
+            recorder.told(
                 Called(
                     kind=kind,
                     name=row.name,

@@ -300,7 +300,7 @@ def _recording(lines: Lines, name: str, turns: list[list[OtelSpan]], prices: Pri
             kind = span.kind
             if kind is not None:
                 wrong += span.end is not None and span.start is not None and span.end < span.start
-                recorder.called(_called(span, kind, started, prices))
+                recorder.told(_called(span, kind, started, prices))
     count = sum(map(len, turns))
     if not recorder.count:
         lines.tell(
