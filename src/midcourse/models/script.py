@@ -75,8 +75,6 @@ def call_of(name: str, spelled: str, id: str) -> Call:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Silence for some seconds."""
-
     seconds: float
 
 
@@ -267,7 +265,6 @@ class Usage:
 
 
 def tokens(text: str) -> int:
-    """Return the number of words."""
     return len(text.split())
 
 

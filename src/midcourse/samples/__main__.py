@@ -89,7 +89,6 @@ class Screen:
         self._in_line = False
 
     def note(self, event: Any, kind: str) -> None:
-        """Print an event of the journal."""
         match kind:
             case "segment.written":
                 self.hear(event.step, event.attempt, event.offset, event.text)
@@ -116,7 +115,6 @@ class Screen:
 
 
 async def obey(session: midcourse.SessionHandle[Any], line: str, screen: Screen) -> None:
-    """Do what a person typed."""
     try:
         match line.lower().split():
             case []:
@@ -170,7 +168,6 @@ class Typing:
             self.end()
 
     def end(self) -> None:
-        """Read no more."""
         if not self.is_over.is_set():
             self.is_over.set()
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())

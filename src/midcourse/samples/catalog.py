@@ -12,8 +12,6 @@ from midcourse.samples import churn_memo, order_desk, records_cleaner, repo_fixe
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sample agent."""
-
     agent: Agent[Any]
     prepare: Callable[[Path | None], Path]
     """Makes the data it works on, if they are not there, and tells the folder. Its first run does so by itself."""

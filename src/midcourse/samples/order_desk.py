@@ -191,7 +191,6 @@ _model: Final = model_for(script)
 
 
 def _offered(tool: midcourse.Tool[..., Any]) -> ToolDefinition:
-    """Return a tool in the model's form."""
     parameters = tool.schema["parameters"]
     if tool is place_order:
         told = {

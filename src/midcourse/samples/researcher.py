@@ -186,7 +186,6 @@ def _notes_for(number: int, documents: Sequence[str], said: Sequence[str]) -> di
 
 
 def _since_closing(conversation: Conversation) -> Conversation:
-    """Return the part for the report under way."""
     ends = [at for at, said in enumerate(conversation.said) if said.role == "assistant" and _CLOSING in said.text]
     return Conversation(conversation.said[ends[-1] + 1 :]) if ends else conversation
 
@@ -230,7 +229,6 @@ class WholeReport(AbstractCapability[midcourse.Run]):
     """Makes the result all sections and not the last message alone."""
 
     async def after_run(self, ctx: RunContext[midcourse.Run], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        """Keep the report."""
         return replace(result, output=report_of(result.all_messages()))
 
 

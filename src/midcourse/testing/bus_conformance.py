@@ -25,7 +25,6 @@ class BusConformance:
 
     @pytest.fixture
     def bus(self) -> Bus:
-        """A bus."""
         raise NotImplementedError("Override the fixture `bus`: an open bus.")
 
     @pytest.fixture

@@ -162,8 +162,6 @@ class _Selector(selectors.DefaultSelector):
 
 
 class _BackgroundTask:
-    """A background on the agents' own loop."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
         self._name = name
@@ -171,7 +169,6 @@ class _BackgroundTask:
 
     @property
     def is_alive(self) -> bool:
-        """True if the coroutine has started and has not ended."""
         return self._task is not None and not self._task.done()
 
     def start(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -33,7 +33,6 @@ _NOT_PUBLIC: Final = tuple(
 
 
 def refused(url: str, why: str) -> InvalidInput:
-    """Return the error for a refused request."""
     return InvalidInput(f"The request to {url} is refused: {why}.", code="address_refused", field="url", url=url)
 
 

@@ -40,7 +40,6 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.target == other.target
 
     def in_words(self) -> str:
-        """Describe the state for an error."""
         if self.kind == "file":
             return f"a file of {self.size:,} bytes, sha256 {self.content[:12]}…"
         return {"absent": "nothing is there", "link": f"a link to {self.target}"}.get(self.kind, "a folder")

@@ -51,8 +51,6 @@ class WebResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
-    """The limits of a request."""
-
     allow_hosts: tuple[str, ...] | None
     allow_private: bool
     limit: int
@@ -274,5 +272,4 @@ def _certificates() -> ssl.SSLContext:
 
 
 def hosts(allowed: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Normalise a list of hosts."""
     return None if allowed is None else tuple(sorted(set(allowed)))

@@ -182,7 +182,6 @@ class _Walk:
 
 
 def _names(path: str, root: str) -> tuple[str, ...]:
-    """Return the names of a requested path."""
     if not path or "\0" in path:
         raise bad_argument("The path is empty or holds a NUL. Name a file, like 'notes/a.txt'.", "path")
     try:
@@ -227,7 +226,6 @@ def opened_file(place: PathPlace) -> Generator[int]:
 
 
 def kind_in_words(mode: int) -> str:
-    """Name the kind of a file with that mode."""
     for is_kind, words in _KINDS:
         if is_kind(mode):
             return words

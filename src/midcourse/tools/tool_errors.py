@@ -9,7 +9,6 @@ from midcourse.errors import InvalidInput, MidcourseError, ToolUnavailable
 
 
 def bad_argument(sentence: str, field: str, *, code: str | None = None) -> InvalidInput:
-    """Return the error for an unusable argument; nothing was done."""
     return InvalidInput(sentence, code=code, field=field)
 
 
@@ -32,7 +31,6 @@ def exists_already(path: str, advice: str) -> MidcourseError:
 
 
 def wrong_kind(path: str, kind: str, wanted: str) -> MidcourseError:
-    """Return the error for a path that is another kind of thing."""
     return MidcourseError(f"'{path}' is {kind}, and this tool is for {wanted}.", code="wrong_kind", path=path)
 
 

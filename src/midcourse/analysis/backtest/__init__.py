@@ -60,7 +60,6 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def first(self) -> PolicyResult:
-        """The policy that was named first."""
         return next(iter(self.policies.values()))
 
     @property
@@ -69,7 +68,6 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdicts(self) -> Sequence[Verdict]:
-        """Its outcome for each run."""
         return self.first.verdicts
 
     def to_json(self) -> dict[str, Any]:
@@ -199,7 +197,6 @@ class _Gauges:
                 self.drift = lambda domain: Drift(encoder, domain=domain)
 
     def oversight(self, policy: Policy, recording: Recording) -> Watching:
-        """Return the oversight of one run under one policy."""
         domain = recording.source if self.by_source else ""
         oversight = RunMonitor(
             policy,

@@ -68,7 +68,6 @@ class Recorder:
         self._rests = False
 
     def begin(self, at: float | None = None) -> None:
-        """Begin the first turn."""
         self.told(Begun(goal=self.goal, at=at))
 
     def said(self, text: str, at: float | None = None, *, by: str = "user", new_turn: bool = False) -> None:
@@ -166,7 +165,6 @@ class Prices:
 
 
 def backwards(recorder: Recorder, file: str, run_id: str, line: int | None = None) -> Notice | None:
-    """Return the notice about a clock that went back."""
     if not recorder.backwards:
         return None
     times = "once" if recorder.backwards == 1 else f"{recorder.backwards} times"

@@ -59,7 +59,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_stopped(self) -> bool:
-        """True if the run was interrupted."""
         return self.stopped_at_step is not None
 
 

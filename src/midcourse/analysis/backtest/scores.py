@@ -58,8 +58,6 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scores(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy's figures."""
-
     sources: Mapping[str, Score]
     classes: Mapping[str, Score]
     all: Score
@@ -135,7 +133,6 @@ _RATES: Final = (
 
 
 def scored(verdicts: Sequence[Verdict], *, resamples: int = RESAMPLES) -> Scores:
-    """Return the figures per source, per class and in all."""
     everything = score(verdicts, resamples=resamples)
 
     def of(group: Sequence[Verdict]) -> Score:
@@ -178,7 +175,6 @@ def class_of(verdict: Verdict) -> str:
 
 
 def score(verdicts: Sequence[Verdict], *, resamples: int = RESAMPLES) -> Score:
-    """Return the figures of these runs."""
     stopped = [one for one in verdicts if one.is_stopped]
     failed = [one for one in verdicts if _failed(one)]
     rates: dict[str, float | None] = {}

@@ -38,8 +38,6 @@ class ChecklistItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Items(msgspec.Struct, frozen=True):
-    """All of it, as an answer has it."""
-
     items: tuple[ChecklistItem, ...]
 
 
@@ -83,7 +81,6 @@ def _item(id: str, what: str, answer: Answer, number: str, *, otherwise: str = "
 
 
 def _every(id: str, what: str, counted: tuple[int, int], otherwise: str) -> ChecklistItem:
-    """Return an item that every session must fulfil."""
     part, of = counted
     number, unknown = f"{part:,} of {of:,} sessions", "No session began in this time."
     return _item(id, f"Every session{what}", _answer(of, part == of), number, otherwise=otherwise, unknown=unknown)

@@ -69,7 +69,6 @@ class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def stopper(self) -> Stopper:
-        """The one who stepped in."""
         return stopper_of(self.by, halts=self.kind == "halt")
 
     @property
@@ -94,7 +93,6 @@ class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """The signals that led to it."""
         return tuple(reason.signal for reason in self.reasons) or ((self.question,) if self.question else ())
 
     @property

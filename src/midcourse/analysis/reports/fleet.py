@@ -75,7 +75,6 @@ class Fleet:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks for a reader of the figures."""
         found: list[str] = []
         if self._left_out:
             found.append(f"Only the newest {self.most:,} sessions of this time were read. Choose a shorter time.")

@@ -34,7 +34,6 @@ class Proportion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rate(part: int, of: int, target: Range | None = None) -> Proportion:
-    """Return a rate, its interval, and the verdict on the target."""
     low, high = exact(part, of)
     share = part / of if of else None
     found: Verdict = "too few to say" if target is None else verdict(part, of, target)

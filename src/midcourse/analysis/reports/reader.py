@@ -99,7 +99,6 @@ class FactsReader:
     # ---- events
 
     def read(self, record: ev.Recorded) -> None:
-        """Take an event in."""
         if isinstance(record.event, ev.SessionTaken) and self._rests_since is None:
             self._rested += max(0.0, record.at - self._at)  # it had no owner
         self._at = record.at
@@ -476,7 +475,6 @@ def _money(draft: _Draft, per_request: float, *, is_over: bool) -> Money:
 def facts_of(
     session_id: SessionId, records: Iterable[ev.Recorded], policy: Policy, history: CallHistory = NO_HISTORY
 ) -> SessionFacts:
-    """Return the facts of a whole journal."""
     reader = FactsReader(session_id)
     for record in records:
         reader.read(record)

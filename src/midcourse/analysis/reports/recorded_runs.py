@@ -29,7 +29,6 @@ class Going:
     of: int | None = None
 
     def begin(self, phase: str, of: int | None = None) -> None:
-        """Begin the next part of it."""
         self.phase, self.done, self.of = phase, 0, of
 
     def step(self) -> None:

@@ -87,7 +87,6 @@ async def proposal(store: Store, name: str) -> Proposal:
 
 
 def no_proposal(name: str) -> InvalidInput:
-    """Return the error for an unknown proposal."""
     return InvalidInput(f"There is no proposal '{name[:100]}'. List the proposals again.", code="proposal_not_found")
 
 

@@ -146,7 +146,6 @@ def _tell(out: BinaryIO, line: "_Told | _Refused | _Done") -> None:
 
 
 def work(job: bytes, out: BinaryIO) -> None:
-    """Do what a job says, and write what comes of it."""
     going, wanted = _Telling(out), msgspec.json.decode(job, type=_Job)
     policies = [from_document(one) for one in wanted.policies]
     try:

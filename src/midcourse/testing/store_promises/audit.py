@@ -40,8 +40,6 @@ async def audited(store: Store, after: int = 0, limit: int = 100) -> list[str]:
 
 
 class AuditPromises(StoreGiven):
-    """Append with entries, read them."""
-
     async def test_a_new_store_has_an_empty_audit_log(self, store: Store) -> None:
         """There is nothing to read, from anywhere, and an append without entries adds nothing."""
         epoch = await owned(store)

@@ -14,8 +14,6 @@ from midcourse.testing.store_promises.fixtures import ALICE, SESSION, Damage, St
 
 
 class KeepingPromises(StoreGiven):
-    """Lists, snapshots, blobs, changes, threads."""
-
     async def test_a_store_says_what_it_survives(self, store: Store) -> None:
         """The durability is one of the three words, and the name identifies the store."""
         assert store.durability in {"nothing", "process", "power"}

@@ -27,8 +27,6 @@ def _erased(position: int) -> Head:
 
 
 class ErasingPromises(StoreGiven):
-    """``erase``."""
-
     async def _ended(self, store: Store) -> Epoch:
         await store.enlist(ALICE, "")
         epoch = await store.create(Creation(head(position=2), rows(1, 2), worker=ALICE))

@@ -43,12 +43,10 @@ class StoreGiven:
 
     @pytest.fixture
     def crash(self) -> Crash:
-        """Return a function that ends a worker."""
         raise NotImplementedError("Override the fixture `crash`: it ends a worker as the end of its process would.")
 
     @pytest.fixture
     def damage(self) -> Damage:
-        """Return a function that damages stored data."""
         raise NotImplementedError("Override the fixture `damage`: it changes a byte of what the store keeps.")
 
 
@@ -63,7 +61,6 @@ def rows(first: int, last: int, *, before: bytes = GENESIS) -> list[Row]:
 
 
 def head(session_id: SessionId = SESSION, position: int = 1, **changes: Any) -> Head:
-    """Return a head at ``position``."""
     known = Head(
         id=session_id,
         agent="writer",

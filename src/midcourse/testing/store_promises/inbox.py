@@ -13,8 +13,6 @@ ONE, TWO = CommandId("cmd_1"), CommandId("cmd_2")
 
 
 class InboxPromises(StoreGiven):
-    """Put, decide, look."""
-
     async def test_anyone_may_put_a_command(self, store: Store, peer: Store) -> None:
         """A command from any store object is in the inbox, undecided, visible to its owner."""
         await owned(store)

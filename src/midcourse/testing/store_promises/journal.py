@@ -15,8 +15,6 @@ BLOB = Blob(digest_of(LARGE), LARGE)
 
 
 class JournalPromises(StoreGiven):
-    """Create, append, read."""
-
     async def test_a_new_session_can_be_read_back(self, store: Store, peer: Store) -> None:
         """The created session is visible to all, with epoch 1 and its owner."""
         await store.enlist(ALICE, "here")

@@ -15,8 +15,6 @@ OTHER = SessionId("sess_2")
 
 
 class OwnershipPromises(StoreGiven):
-    """Enlist, take, release, sweep."""
-
     async def test_a_store_object_is_at_most_one_worker(self, store: Store) -> None:
         await owned(store)
         with pytest.raises(StoreError) as refused:

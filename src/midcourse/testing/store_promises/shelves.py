@@ -24,8 +24,6 @@ SHELF = "shelf"
 
 
 class ShelfPromises(StoreGiven):
-    """Putting, reading, ranges, owners, damage."""
-
     async def test_what_was_shelved_is_there_for_everybody(self, store: Store, peer: Store) -> None:
         """Values come back byte by byte, empty and large ones too, also through another store object."""
         items = {"empty": b"", "large": b"x" * 3_000_000, "small": b"\x00\xff"}

@@ -8,20 +8,15 @@ from midcourse.testing.wires.wire import Objection
 
 
 class Part(msgspec.Struct):
-    """A part of a message."""
-
     type: str
     text: str = ""
 
 
 def text_of(content: str | Sequence[Part] | None) -> str:
-    """Return the text of a message."""
     return content or "" if content is None or isinstance(content, str) else "\n".join(part.text for part in content)
 
 
 class OpenAI:
-    """Either API."""
-
     def key(self, headers: Mapping[str, str]) -> str | None:
         kind, _, key = headers.get("authorization", "").partition(" ")
         return key if kind.lower() == "bearer" else None

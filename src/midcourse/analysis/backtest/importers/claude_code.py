@@ -32,8 +32,6 @@ _PLACES: Final = ("file_path", "notebook_path", "path", "url")
 
 
 class TokenCounts(msgspec.Struct, gc=False):
-    """The tokens of a message."""
-
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
@@ -41,8 +39,6 @@ class TokenCounts(msgspec.Struct, gc=False):
 
 
 class Block(msgspec.Struct, gc=False):
-    """A part of a message."""
-
     type: str = ""
     text: str = ""
     thinking: str = ""
@@ -210,7 +206,6 @@ class _Transcript:
 
 
 def _row(block: Block) -> Called:
-    """Return the model's text or tool call."""
     if block.type == "tool_use":
         arguments, digest = recorded_arguments(block.input)
         return Called(kind="model", name=block.name, arguments=arguments, digest=digest, text=f"call {block.name}")

@@ -110,7 +110,6 @@ class Lines:
         self.add(Notice(file=self.file, line=line, sentence=sentence, left_out=left_out))
 
     def add(self, notice: Notice | None) -> None:
-        """Tell of it, if there is anything."""
         if notice is None:
             return
         if self._tell is not None:
@@ -132,7 +131,6 @@ class Lines:
 
 
 def _is_page(value: Any) -> bool:
-    """Return True for a page of events, as the HTTP API answers."""
     return isinstance(value, dict) and "events" in value and value.keys() <= {"events", "next"}
 
 
@@ -162,8 +160,6 @@ class Kind(msgspec.Struct, gc=False):
 
 
 class Row(msgspec.Struct, gc=False):
-    """A row of a run."""
-
     kind: str
     name: str = ""
     text: str = ""
@@ -177,8 +173,6 @@ class Row(msgspec.Struct, gc=False):
 
 
 class RunLine(msgspec.Struct, gc=False):
-    """A line."""
-
     steps: list[Row]
     source: str = ""
     run_id: str = ""

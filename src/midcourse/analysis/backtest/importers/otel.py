@@ -108,7 +108,6 @@ class OtelSpan(msgspec.Struct, gc=False, kw_only=True):
         return next((value for name in names if (value := self.attributes.get(name)) not in (None, "")), None)
 
     def text(self, names: Iterable[str]) -> str:
-        """Return the first of these attributes as text."""
         value = self.get(names)
         return "" if value is None else str(value)
 
@@ -127,7 +126,6 @@ class OtelSpan(msgspec.Struct, gc=False, kw_only=True):
 
 
 def is_trace(line: dict[str, Any]) -> bool:
-    """Return True if a line is an export, or a span."""
     if "resourceSpans" in line or "resource_spans" in line:
         return True
     has_trace = "traceId" in line or "trace_id" in line or isinstance(line.get("context"), dict)
