@@ -49,6 +49,14 @@ ABSENT: Final = State("absent")
 FOLDER: Final = State("folder")
 
 
+def kind_of(mode: int) -> Literal["file", "folder", "link", "other"]:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(mode) else "other"
+
+
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
@@ -72,22 +80,14 @@ def outline_at(place: PathPlace) -> State:
     found = place.stat
     if found is None:
         return ABSENT
-    kind: Kind
-    target = ""
-    if stat.S_ISREG(found.st_mode):
-        kind = "file"
-    elif stat.S_ISDIR(found.st_mode):
-        kind = "folder"
-    elif stat.S_ISLNK(found.st_mode):
-        kind = "link"
-        target = os.readlink(place.name, dir_fd=place.folder)
-    else:
+    kind = kind_of(found.st_mode)
+    if kind == "other":
         raise wrong_kind(place.given, kind_in_words(found.st_mode), "files, folders and links")
     return State(
         kind,
         mode=stat.S_IMODE(found.st_mode),
         size=found.st_size if kind == "file" else 0,
-        target=target,
+        target=os.readlink(place.name, dir_fd=place.folder) if kind == "link" else "",
         mtime=found.st_mtime_ns,
         owner=(found.st_uid, found.st_gid),
     )

@@ -8,7 +8,6 @@ import base64
 import binascii
 import io
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import islice
@@ -20,7 +19,7 @@ from midcourse.errors import MidcourseError, encodable_text
 from midcourse.tools.atomic_files import made_folder, rename_new, stage
 from midcourse.tools.backups import Backups, ChangedPlace, Rename, default_backups
 from midcourse.tools.file_changes import Changes, folders_made
-from midcourse.tools.file_state import ABSENT, State, check_unchanged, outline_at, sha256, state_at
+from midcourse.tools.file_state import ABSENT, State, check_unchanged, kind_of, outline_at, sha256, state_at
 from midcourse.tools.observers import file
 from midcourse.tools.root_folder import FOLDER, PathPlace, Root, opened_file
 from midcourse.tools.tool_errors import (
@@ -387,17 +386,9 @@ def _entries(place: PathPlace, prefix: str, *, recursive: bool) -> Iterator[Entr
             found = inner.stat
             if found is None:
                 continue  # it has just gone
-            kind = _kind(found.st_mode)
+            kind = kind_of(found.st_mode)
             yield Entry(path=encodable_text(path), kind=kind, size=found.st_size if kind == "file" else 0)
             if kind == "folder" and recursive and len(inner.real) < _DEEPEST:
                 yield from _entries(inner, path, recursive=recursive)
     finally:
         os.close(opened)
-
-
-def _kind(mode: int) -> Literal["file", "folder", "link", "other"]:
-    if stat.S_ISREG(mode):
-        return "file"
-    if stat.S_ISDIR(mode):
-        return "folder"
-    return "link" if stat.S_ISLNK(mode) else "other"
