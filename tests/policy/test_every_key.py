@@ -14,7 +14,7 @@ import pytest
 
 import midcourse
 from midcourse.analysis.reports.checklist import Grounds, checklist
-from midcourse.analysis.reports.totals import Tally
+from midcourse.analysis.reports.totals import report_of
 from midcourse.core.policy_decision import Decision, Reason
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import StoreUnavailable
@@ -117,23 +117,20 @@ def of_class(name: TaskClass, values: Mapping[str, float]) -> Probe:
     return decided(values, task_class=name, is_class_declared=True)
 
 
-def report_of(name: TaskClass) -> Probe:
+def class_targets(name: TaskClass) -> Probe:
     """The verdicts of a report on runs of a class of which some were stopped and some failed."""
 
     def probe(policy: Policy) -> object:
-        tally = Tally()
-        for _ in range(3):
-            tally.add(Journal(terms=Terms(task_class=name)).started().facts(), policy)
-        return [(row.interrupted.target, row.completed.target) for row in tally.report(0.0, 1.0).classes]
+        sessions = [(Journal(terms=Terms(task_class=name)).started().facts(), policy) for _ in range(3)]
+        return [(row.interrupted.target, row.completed.target) for row in report_of(sessions, 0.0, 1.0).classes]
 
     return probe
 
 
 def targets(policy: Policy) -> object:
     """What the report and the checklist hold the measurements against."""
-    tally = Tally()
-    tally.add(Journal(terms=Terms(task_class="long")).started().facts(), policy)
-    report = tally.report(0.0, 1.0)
+    sessions = [(Journal(terms=Terms(task_class="long")).started().facts(), policy)]
+    report = report_of(sessions, 0.0, 1.0)
     grounds = Grounds(policy=policy, durability="power")
     rows = [(row.satisfied.target, row.stops.target_p50, row.stops.target_p99) for row in report.classes]
     return rows, [one.what for one in checklist(report, grounds)]
@@ -250,8 +247,8 @@ def _classes() -> dict[str, Flip | Elsewhere]:
             f"{under}.checkpoint_calls": Flip(10, 20, lambda policy, name=name: pace_of(policy.classes.of(name))),
             f"{under}.checkpoint_tokens": Flip(10, 20, lambda policy, name=name: pace_of(policy.classes.of(name))),
             f"{under}.segment_tokens": Flip(10, 20, lambda policy, name=name: pace_of(policy.classes.of(name))),
-            f"{under}.interruption_rate": Flip((0.0, 0.1), (0.0, 0.2), report_of(name)),
-            f"{under}.completion_rate": Flip((0.8, 1.0), (0.9, 1.0), report_of(name)),
+            f"{under}.interruption_rate": Flip((0.0, 0.1), (0.0, 0.2), class_targets(name)),
+            f"{under}.completion_rate": Flip((0.8, 1.0), (0.9, 1.0), class_targets(name)),
         }
     seconds = {"short": (10, 60), "medium": (100, 400), "long": (1000, 9000)}
     for name, (first, second) in seconds.items():

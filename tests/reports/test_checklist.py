@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from midcourse.analysis.reports.checklist import ChecklistItem, checklist
 from midcourse.analysis.reports.checklist_inputs import Grounds, grounds_of, read_backtest
 from midcourse.analysis.reports.report import Report
-from midcourse.analysis.reports.totals import Tally
+from midcourse.analysis.reports.totals import report_of
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.terms import Terms
@@ -21,7 +21,7 @@ from tests.reports.journals import Journal
 from tests.reports.recorded_fleet import recorded_fleet
 
 GROUNDS = Grounds(policy=STANDARD, durability="power", encoder="words-1", domains=frozenset({"general"}))
-EMPTY = Tally().report(0.0, 1.0)
+EMPTY = report_of((), 0.0, 1.0)
 
 
 def items(report: Report = EMPTY, grounds: Grounds = GROUNDS) -> dict[str, ChecklistItem]:
@@ -29,10 +29,8 @@ def items(report: Report = EMPTY, grounds: Grounds = GROUNDS) -> dict[str, Check
 
 
 def of(*journals: Journal) -> Report:
-    tally = Tally()
-    for journal in journals:
-        tally.add(journal.facts(), STANDARD)
-    return tally.report(0.0, 1.0)
+    sessions = [(journal.facts(), STANDARD) for journal in journals]
+    return report_of(sessions, 0.0, 1.0)
 
 
 def stopped(**tool: Any) -> Journal:
@@ -199,10 +197,8 @@ def test_strategies_must_be_kept() -> None:
 
 @pytest.mark.parametrize(("flaw", "answer"), [("", "holds"), ("its list says completed", "does not")])
 def test_what_was_stopped_must_come_to_the_same_state_again(flaw: str, answer: str) -> None:
-    tally = Tally()
-    for number in range(40):
-        tally.add(replace(stopped().facts(), flaw=flaw if number == 0 else ""), STANDARD)
-    found = items(tally.report(0.0, 1.0))["strategy-consistent"]
+    sessions = [(replace(stopped().facts(), flaw=flaw if number == 0 else ""), STANDARD) for number in range(40)]
+    found = items(report_of(sessions, 0.0, 1.0))["strategy-consistent"]
     assert found.answer == answer
     assert found.number.startswith("40 of 40" if answer == "holds" else "39 of 40 sessions; not: sess_1")
 

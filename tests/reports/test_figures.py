@@ -12,7 +12,7 @@ import midcourse
 from midcourse.analysis.reports.fleet import Fleet, report_on
 from midcourse.analysis.reports.intervals import Proportion
 from midcourse.analysis.reports.report import Report
-from midcourse.analysis.reports.totals import Tally
+from midcourse.analysis.reports.totals import report_of
 from midcourse.core import events as ev
 from midcourse.core.fold import Row, fold
 from midcourse.core.ids import Epoch, Position, SessionId, WorkerId
@@ -161,7 +161,7 @@ async def test_a_journal_that_cannot_be_read_is_not_consistent(store: Store, mon
 
 
 def test_what_nobody_can_know_is_said_with_how_many_there_are() -> None:
-    report = Tally().report(0.0, 1.0)
+    report = report_of((), 0.0, 1.0)
     assert report.token_rate.count == report.estimates.known.of == report.recoveries.open == report.returns.of == 0
     unknown = (
         report.token_rate.p50,

@@ -11,7 +11,7 @@ from midcourse.analysis.reports.checklist_inputs import Grounds
 from midcourse.analysis.reports.facts import SessionFacts
 from midcourse.analysis.reports.html import POLICY, STYLE, page
 from midcourse.analysis.reports.report import Report
-from midcourse.analysis.reports.totals import Tally
+from midcourse.analysis.reports.totals import report_of
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.ids import SessionId
@@ -26,10 +26,8 @@ VOID = {"meta", "br"}
 
 def busy(sessions: int = 400, agent: str = "researcher") -> Report:
     """A report with something in every part of it."""
-    tally = Tally()
-    for number in range(sessions):
-        tally.add(_session(number, agent), STANDARD)
-    return tally.report(1_762_128_000.0, 1_762_732_800.0, ["Only the newest were read."])
+    counted = [(_session(number, agent), STANDARD) for number in range(sessions)]
+    return report_of(counted, 1_762_128_000.0, 1_762_732_800.0, ["Only the newest were read."])
 
 
 def _session(number: int, agent: str) -> SessionFacts:
@@ -136,10 +134,8 @@ def words_of(content: str) -> str:
 
 
 def test_every_figure_of_the_known_fleet_is_on_it_with_how_many_it_is_of() -> None:
-    tally = Tally()
-    for journal in recorded_fleet():
-        tally.add(replace(journal.facts(), flaw=""), STANDARD)
-    text = words_of(page(tally.report(0.0, 1.0)))
+    sessions = [(replace(journal.facts(), flaw=""), STANDARD) for journal in recorded_fleet()]
+    text = words_of(page(report_of(sessions, 0.0, 1.0)))
     for words in (
         "short 3 20 s 40 s",
         "up to 30 s 66.7 % of 3 ○ too few to say 30 tok/s 40 tok/s 3",
@@ -156,7 +152,7 @@ def test_every_figure_of_the_known_fleet_is_on_it_with_how_many_it_is_of() -> No
 
 
 def test_what_nobody_can_know_is_called_unknown() -> None:
-    text = words_of(page(Tally().report(0.0, 1.0)))
+    text = words_of(page(report_of((), 0.0, 1.0)))
     for words in ("No run has completed.", "Recovered unknown 0", "return unknown known of 0 of 0 automatic"):
         assert words in text, text
 
@@ -169,7 +165,7 @@ def test_nothing_that_a_session_says_can_run_in_it() -> None:
 
 
 def test_the_page_of_nothing_says_so() -> None:
-    text = read(page(Tally().report(0.0, 1.0))).text
+    text = read(page(report_of((), 0.0, 1.0))).text
     for words in (
         "No session began in this time.",
         "Nothing was stopped.",
@@ -187,5 +183,5 @@ def test_the_checklist_stands_below_it(report: Report) -> None:
 
 def test_its_security_policy_allows_its_own_style_and_nothing_more() -> None:
     assert re.search(r"style-src 'sha256-[A-Za-z0-9+/=]+'", POLICY)
-    assert f"<style>{STYLE}</style>" in page(Tally().report(0.0, 1.0))
+    assert f"<style>{STYLE}</style>" in page(report_of((), 0.0, 1.0))
     assert "default-src 'none'" in POLICY

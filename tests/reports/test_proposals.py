@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from midcourse.analysis.reports.facts import Interruption, Kind, Outcome, SessionFacts
 from midcourse.analysis.reports.fleet import FleetSession
 from midcourse.analysis.reports.proposals import Proposal, Tuned, Tuning, name_for, path_of, with_setting
-from midcourse.analysis.reports.totals import Tally
+from midcourse.analysis.reports.totals import report_of
 from midcourse.core.ids import SessionId
 from midcourse.core.policy_decision import Reason, Stage
 from midcourse.policy.document import Policy, Restraint
@@ -176,9 +176,8 @@ def test_warnings_and_interventions_are_counted_apart_as_the_report_counts_them(
     held = [replace(made(0.75, "right", kind="notify"), was_held=True) for _ in range(3)]
     paused = [made(0.75, "right") for _ in range(8)]
     one = session(*warned, *held, *paused, policy=with_setting(STANDARD, "restraint.labels", 2))
-    tally = Tally()
-    tally.add(one.facts, one.policy)
-    report, tuned = tally.report(0.0, 1.0), reviewed(one)
+    sessions = [(one.facts, one.policy)]
+    report, tuned = report_of(sessions, 0.0, 1.0), reviewed(one)
     assert (report.labelled.of, report.warnings.of) == (tuned.labelled, tuned.warnings) == (11, 2)
     assert report.signals[0].only_told == "5 (2 wrong)"
     assert (report.signals[0].right, report.signals[0].wrong) == (11, 0)

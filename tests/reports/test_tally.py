@@ -13,7 +13,7 @@ from midcourse.analysis.reports.facts import Interruption, SessionFacts
 from midcourse.analysis.reports.intervals import exact, rate, verdict
 from midcourse.analysis.reports.number_format import amount, percent, seconds, span_of_target
 from midcourse.analysis.reports.report import Report
-from midcourse.analysis.reports.totals import Tally
+from midcourse.analysis.reports.totals import report_of
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.budget import Outlay
@@ -29,10 +29,8 @@ ASKS = Decision(level="ask", wanted="ask", policy="standard@1", question="ambigu
 
 def of(*facts: SessionFacts, policy: str = "standard") -> Report:
     """The report of these sessions."""
-    tally = Tally()
-    for one in facts:
-        tally.add(one, BUILT_IN[policy])
-    return tally.report(0.0, 1.0)
+    sessions = [(one, BUILT_IN[policy]) for one in facts]
+    return report_of(sessions, 0.0, 1.0)
 
 
 def ran(
@@ -134,10 +132,8 @@ def test_live_sessions_count_for_interruption_and_not_for_completion() -> None:
 
 
 def test_a_policy_s_own_targets_make_a_row_of_their_own() -> None:
-    tally = Tally()
-    for name in ("standard", "customer-support", "conservative"):
-        tally.add(ran(task_class="long"), BUILT_IN[name])
-    rows = tally.report(0, 1).classes
+    sessions = [(ran(task_class="long"), BUILT_IN[name]) for name in ("standard", "customer-support", "conservative")]
+    rows = report_of(sessions, 0, 1).classes
     # Conservative aims at the same as standard.
     assert sorted(row.policies for row in rows) == [("conservative", "standard"), ("customer-support",)]
 

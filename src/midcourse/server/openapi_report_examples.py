@@ -12,7 +12,7 @@ from midcourse.analysis.reports.fleet import FleetSession
 from midcourse.analysis.reports.proposals import Tuning
 from midcourse.analysis.reports.reader import facts_of
 from midcourse.analysis.reports.recorded_runs import Going, Runs
-from midcourse.analysis.reports.totals import Tally
+from midcourse.analysis.reports.totals import report_of
 from midcourse.analysis.reports.trials import proposed, tried
 from midcourse.core import events as ev
 from midcourse.core.ids import SessionId
@@ -26,9 +26,8 @@ from midcourse.server.policy_to_json import proposed_view
 def report_examples(records: Iterable[ev.Recorded]) -> dict[str, Any]:
     """Return examples by the names of their schemas; the report is of one session, whose journal this is."""
     journal = list(records)
-    tally = Tally()
-    tally.add(facts_of(SessionId("sess_42"), journal, STANDARD), STANDARD)
-    report = tally.report(journal[0].at, journal[-1].at)
+    facts = facts_of(SessionId("sess_42"), journal, STANDARD)
+    report = report_of([(facts, STANDARD)], journal[0].at, journal[-1].at)
     grounds = Grounds(policy=STANDARD, durability="power", no_encoder="no encoder is installed")
     tuning = Tuning()
     tuning.add(FleetSession(facts=_drifting(), policy=STANDARD))

@@ -13,7 +13,7 @@ from midcourse.analysis.reports.consistency import flaw_of
 from midcourse.analysis.reports.facts import Interruption, SessionFacts
 from midcourse.analysis.reports.reader import FactsReader
 from midcourse.analysis.reports.report import MOST_NAMED, Report
-from midcourse.analysis.reports.totals import Tally
+from midcourse.analysis.reports.totals import report_of
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.tenants import tenant_of
 from midcourse.errors import Damaged, InvalidInput, SessionNotFound
@@ -177,10 +177,8 @@ async def report_on(fleet: Fleet) -> Report:
     Raises:
         StoreUnavailable: the store cannot be read now.
     """
-    tally = Tally()
-    async for one in fleet.sessions():
-        tally.add(one.facts, one.policy)
-    return tally.report(fleet.since, fleet.until, fleet.notes, fleet.damaged)
+    sessions = [(one.facts, one.policy) async for one in fleet.sessions()]
+    return report_of(sessions, fleet.since, fleet.until, fleet.notes, fleet.damaged)
 
 
 async def default_policy(store: Store, name: str) -> Policy:

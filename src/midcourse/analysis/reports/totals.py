@@ -40,110 +40,108 @@ class _Targets(NamedTuple):
     range: tuple[float, float | None] | None
 
 
-class Tally:
-    """Takes in one session's facts after the other, and counts them all for a report."""
+def report_of(
+    sessions: Sequence[tuple[SessionFacts, Policy]],
+    since: float,
+    until: float,
+    notes: Sequence[str] = (),
+    unreadable: Mapping[str, str] | None = None,
+) -> Report:
+    """Return what sessions come to, each with the policy that its targets are of.
 
-    def __init__(self) -> None:
-        self._sessions: list[tuple[SessionFacts, Policy]] = []
+    ``unreadable``: sessions whose journals cannot be read, and why.
+    """
+    everything = Shares(facts for facts, _ in sessions)
+    interruptions = [one for facts in everything.all for one in facts.interruptions]
+    classes, signals, kinds = _classes(sessions), _signals(sessions), _kinds(interruptions)
+    answers = _answers(sessions, interruptions)
+    estimates, recoveries = everything.estimates(), everything.recoveries()
+    consistency = everything.consistency(unreadable or {})
+    labels = Counter(what for facts in everything.all for what, _ in _events(facts))
+    stops = [one.stop for one in interruptions if one.stop is not None and not one.waited_for]
+    bars = Counter(bisect_right(EDGES, stop) for stop in stops)
+    outlived = [facts for facts in everything.all if facts.outlived]
+    tools = dict.fromkeys(tool for facts in everything.all for tool in facts.tools)
+    return Report(
+        since=since,
+        until=until,
+        sessions=len(everything.all),
+        ended=everything.completed().of,
+        agents=dict(Counter(facts.agent for facts in everything.all).most_common()),
+        policies=dict(Counter(facts.policy or "(none)" for facts in everything.all).most_common()),
+        interventions=len(interruptions),
+        by=dict(sum((Counter(row.by) for row in kinds), Counter[Stopper]())),
+        notices=sum(len(facts.notices) for facts in everything.all),
+        labelled=rate(labels["right"], labels["right"] + labels["wrong"]),
+        warnings=rate(labels["warned, right"], labels["warned, right"] + labels["warned, wrong"]),
+        dollars_avoided=sum(row.expected_avoided or 0.0 for row in kinds),
+        dollars_cost=sum(row.expected_cost or 0.0 for row in kinds),
+        cost=sum((facts.cost for facts in everything.all), 0.0),
+        classes=classes,
+        signals=signals,
+        kinds=kinds,
+        answers=answers,
+        stops=times(stops),
+        histogram=tuple(Bar(edge, bars[place]) for place, edge in enumerate((*EDGES, None))),
+        waited=times(one.stop for one in interruptions if one.waited_for),
+        outlived={str(facts.id): facts.outlived for facts in outlived[:MOST_NAMED]},
+        outlived_count=len(outlived),
+        tools=tuple(sorted(tools, key=lambda one: one.name)),
+        budgeted=sum(facts.budget is not None for facts in everything.all),
+        pinned=sum("@" in facts.policy for facts in everything.all),
+        outcomes=everything.outcomes(),
+        token_rate=spread(everything.token_rates),
+        estimates=estimates,
+        recoveries=recoveries,
+        consistency=consistency,
+        returns=everything.returns(),
+        unseen=dict(Counter(signal for facts in everything.all for signal in facts.unseen).most_common()),
+        decided=sum(bool(facts.decisions) for facts in everything.all),
+        against_strategy=dict(Counter(facts.task_class for facts, policy in sessions if _defies(facts, policy))),
+        alerts=tuple(alerts_of(classes, signals, answers, estimates, recoveries, consistency)),
+        notes=tuple(notes),
+    )
 
-    def add(self, facts: SessionFacts, policy: Policy) -> None:
-        """Count a session, which ``policy`` says the targets of."""
-        self._sessions.append((facts, policy))
 
-    def report(
-        self, since: float, until: float, notes: Sequence[str] = (), unreadable: Mapping[str, str] | None = None
-    ) -> Report:
-        """Return what it all comes to. ``unreadable``: sessions whose journals cannot be read, and why."""
-        everything = Shares(facts for facts, _ in self._sessions)
-        interruptions = [one for facts in everything.all for one in facts.interruptions]
-        classes, signals, kinds = self._classes(), self._signals(), _kinds(interruptions)
-        answers = self._answers(interruptions)
-        estimates, recoveries = everything.estimates(), everything.recoveries()
-        consistency = everything.consistency(unreadable or {})
-        labels = Counter(what for facts in everything.all for what, _ in _events(facts))
-        stops = [one.stop for one in interruptions if one.stop is not None and not one.waited_for]
-        bars = Counter(bisect_right(EDGES, stop) for stop in stops)
-        outlived = [facts for facts in everything.all if facts.outlived]
-        tools = dict.fromkeys(tool for facts in everything.all for tool in facts.tools)
-        return Report(
-            since=since,
-            until=until,
-            sessions=len(everything.all),
-            ended=everything.completed().of,
-            agents=dict(Counter(facts.agent for facts in everything.all).most_common()),
-            policies=dict(Counter(facts.policy or "(none)" for facts in everything.all).most_common()),
-            interventions=len(interruptions),
-            by=dict(sum((Counter(row.by) for row in kinds), Counter[Stopper]())),
-            notices=sum(len(facts.notices) for facts in everything.all),
-            labelled=rate(labels["right"], labels["right"] + labels["wrong"]),
-            warnings=rate(labels["warned, right"], labels["warned, right"] + labels["warned, wrong"]),
-            dollars_avoided=sum(row.expected_avoided or 0.0 for row in kinds),
-            dollars_cost=sum(row.expected_cost or 0.0 for row in kinds),
-            cost=sum((facts.cost for facts in everything.all), 0.0),
-            classes=classes,
-            signals=signals,
-            kinds=kinds,
-            answers=answers,
-            stops=times(stops),
-            histogram=tuple(Bar(edge, bars[place]) for place, edge in enumerate((*EDGES, None))),
-            waited=times(one.stop for one in interruptions if one.waited_for),
-            outlived={str(facts.id): facts.outlived for facts in outlived[:MOST_NAMED]},
-            outlived_count=len(outlived),
-            tools=tuple(sorted(tools, key=lambda one: one.name)),
-            budgeted=sum(facts.budget is not None for facts in everything.all),
-            pinned=sum("@" in facts.policy for facts in everything.all),
-            outcomes=everything.outcomes(),
-            token_rate=spread(everything.token_rates),
-            estimates=estimates,
-            recoveries=recoveries,
-            consistency=consistency,
-            returns=everything.returns(),
-            unseen=dict(Counter(signal for facts in everything.all for signal in facts.unseen).most_common()),
-            decided=sum(bool(facts.decisions) for facts in everything.all),
-            against_strategy=dict(
-                Counter(facts.task_class for facts, policy in self._sessions if _defies(facts, policy))
-            ),
-            alerts=tuple(alerts_of(classes, signals, answers, estimates, recoveries, consistency)),
-            notes=tuple(notes),
-        )
+def _classes(sessions: Iterable[tuple[SessionFacts, Policy]]) -> tuple[ClassRow, ...]:
+    found: defaultdict[_Targets, list[tuple[SessionFacts, Policy]]] = defaultdict(list)
+    for facts, policy in sessions:
+        found[_targets(facts, policy)].append((facts, policy))
+    rows = [
+        _class_row(key, {policy.name for _, policy in of}, Shares(facts for facts, _ in of))
+        for key, of in found.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (CLASSES.index(row.task_class), row.policies)))
 
-    def _classes(self) -> tuple[ClassRow, ...]:
-        found: defaultdict[_Targets, list[tuple[SessionFacts, Policy]]] = defaultdict(list)
-        for facts, policy in self._sessions:
-            found[_targets(facts, policy)].append((facts, policy))
-        rows = [
-            _class_row(key, {policy.name for _, policy in of}, Shares(facts for facts, _ in of))
-            for key, of in found.items()
-        ]
-        return tuple(sorted(rows, key=lambda row: (CLASSES.index(row.task_class), row.policies)))
 
-    def _signals(self) -> tuple[SignalRow, ...]:
-        counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        limits: defaultdict[tuple[str, str], set[tuple[float, int]]] = defaultdict(set)
-        for facts, policy in self._sessions:
-            for what, one in _events(facts):
-                for signal in one.signals if one.is_by_policy else ():
-                    for key in ((signal, facts.agent), (signal, "")):
-                        counts[key][what] += 1
-                        limits[key].add((policy.restraint.false_positives, policy.restraint.labels))
+def _signals(sessions: Iterable[tuple[SessionFacts, Policy]]) -> tuple[SignalRow, ...]:
+    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    limits: defaultdict[tuple[str, str], set[tuple[float, int]]] = defaultdict(set)
+    for facts, policy in sessions:
+        for what, one in _events(facts):
+            for signal in one.signals if one.is_by_policy else ():
+                for key in ((signal, facts.agent), (signal, "")):
+                    counts[key][what] += 1
+                    limits[key].add((policy.restraint.false_positives, policy.restraint.labels))
 
-        def order(key: tuple[str, str]) -> tuple[int, tuple[str, str]]:
-            of_all = counts[key[0], ""]
-            return -of_all["stepped in"] - of_all["notice"], key
+    def order(key: tuple[str, str]) -> tuple[int, tuple[str, str]]:
+        of_all = counts[key[0], ""]
+        return -of_all["stepped in"] - of_all["notice"], key
 
-        return tuple(_signal_row(key, counts[key], min(limits[key])) for key in sorted(counts, key=order))
+    return tuple(_signal_row(key, counts[key], min(limits[key])) for key in sorted(counts, key=order))
 
-    def _answers(self, interruptions: Iterable[Interruption]) -> Answers:
-        asked = [(one, facts, float(policy.response_target)) for facts, policy in self._sessions for one in facts.asked]
-        answered = [(one.seconds, target) for one, _, target in asked if one.seconds is not None]
-        return Answers(
-            asked=len(asked),
-            open=sum(one.seconds is None and not one.end and not facts.outcome for one, facts, _ in asked),
-            seconds=times(seconds for seconds, _ in answered),
-            within=rate(sum(seconds <= target for seconds, target in answered), len(answered), (0.5, 1.0)),
-            target=min((target for _, _, target in asked), default=None),
-            resolution=times(one.resolution for one in interruptions),
-        )
+
+def _answers(sessions: Iterable[tuple[SessionFacts, Policy]], interruptions: Iterable[Interruption]) -> Answers:
+    asked = [(one, facts, float(policy.response_target)) for facts, policy in sessions for one in facts.asked]
+    answered = [(one.seconds, target) for one, _, target in asked if one.seconds is not None]
+    return Answers(
+        asked=len(asked),
+        open=sum(one.seconds is None and not one.end and not facts.outcome for one, facts, _ in asked),
+        seconds=times(seconds for seconds, _ in answered),
+        within=rate(sum(seconds <= target for seconds, target in answered), len(answered), (0.5, 1.0)),
+        target=min((target for _, _, target in asked), default=None),
+        resolution=times(one.resolution for one in interruptions),
+    )
 
 
 def _targets(facts: SessionFacts, policy: Policy) -> _Targets:
