@@ -217,6 +217,8 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
+    """A target that was missed."""
+
     what: str
     where: str
     measured: str
