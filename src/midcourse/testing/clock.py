@@ -197,9 +197,7 @@ class _CountedStore(WrappedStore):
         return running
 
     async def _call(self, call: str, make: Callable[[], Awaitable[T]]) -> T:
-        running = asyncio.ensure_future(make())
-        _count(self._clock, running)
-        return await running
+        return await self._write(call, make)
 
 
 def _count(clock: FakeClock, running: "asyncio.Future[Any]") -> None:

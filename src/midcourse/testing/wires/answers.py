@@ -43,7 +43,7 @@ class StreamAnswer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Say it. A client that goes away ends it, wherever it is: in a silence, between two words."""
-        saying = asyncio.create_task((self._stream if self.streams else self._at_once)(send, scope["client"]))
+        saying = asyncio.create_task(self._play(send, scope["client"]))
         leaving = asyncio.create_task(_left(receive))
         try:
             await asyncio.wait((saying, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -56,45 +56,35 @@ class StreamAnswer:
         if not self._finished:
             self.note(closed_by_client_after=self._said)
 
-    async def _stream(self, send: Send, client: object) -> None:
-        for piece in self.pieces:
-            match piece:
-                case Text():
-                    for at, part in enumerate(piece.parts):
-                        await asyncio.sleep(piece.every if at else 0)
-                        await self._say(send, self.writer.text(part))
-                case Call():
-                    await self._write(send, self.writer.call(piece))
-                    for at, part in enumerate(piece.parts):
-                        await asyncio.sleep(piece.every if at else 0)
-                        await self._say(send, self.writer.arguments(part))
-                case Wait():
-                    await asyncio.sleep(piece.seconds)
-                case Garbage():
-                    await self._say(send, self.writer.garbage(piece.text))
-                case Fail():
-                    return await self._fail(send, client, piece)
-        await self._write(send, self.writer.end(self.usage))
-        return await self._end(send)
-
-    async def _at_once(self, send: Send, client: object) -> None:
-        body = encoded(self.writer.whole(self.pieces, self.usage))
+    async def _play(self, send: Send, client: object) -> None:
+        body = b"" if self.streams else encoded(self.writer.whole(self.pieces, self.usage))
         for piece in self.pieces:
             match piece:
                 case Text() | Call():
-                    for at in range(len(piece.parts)):
+                    write = self.writer.text if isinstance(piece, Text) else self.writer.arguments
+                    if self.streams and isinstance(piece, Call):
+                        await self._write(send, self.writer.call(piece))
+                    for at, part in enumerate(piece.parts):
                         await asyncio.sleep(piece.every if at else 0)
+                        if self.streams:
+                            await self._write(send, write(part))
                         self._count()
                 case Wait():
                     await asyncio.sleep(piece.seconds)
                 case Garbage():
-                    self._count()
                     body = piece.text.encode()
+                    if self.streams:
+                        await self._write(send, self.writer.garbage(piece.text))
+                    self._count()
                 case Fail():
-                    return await self._fail(send, client, piece)
-        await self._begin(send, 200, "application/json")
-        await self._end(send, body)
-        return None
+                    await self._fail(send, client, piece)
+                    return
+        if self.streams:
+            await self._write(send, self.writer.end(self.usage))
+            await self._end(send)
+        else:
+            await self._begin(send, 200, "application/json")
+            await self._end(send, body)
 
     async def _fail(self, send: Send, client: object, failure: Fail) -> None:
         if failure.status == 0:
@@ -108,10 +98,6 @@ class StreamAnswer:
         else:
             await self._begin(send, failure.status, "application/json", retry_after=failure.retry_after)
             await self._end(send, encoded(self.error(objection)))
-
-    async def _say(self, send: Send, written: bytes) -> None:
-        await self._write(send, written)
-        self._count()
 
     def _count(self) -> None:
         self._said += 1
