@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from midcourse.analysis.reports.facts import Interruption, Kind, Outcome, SessionFacts
 from midcourse.analysis.reports.fleet import FleetSession
-from midcourse.analysis.reports.proposals import Proposal, Tuned, Tuning, name_for, path_of, with_setting
+from midcourse.analysis.reports.proposals import Proposal, Tuned, name_for, path_of, tune, with_setting
 from midcourse.analysis.reports.totals import report_of
 from midcourse.core.ids import SessionId
 from midcourse.core.policy_decision import Reason, Stage
@@ -58,10 +58,7 @@ def session(
 
 
 def reviewed(*sessions: FleetSession) -> Tuned:
-    tuning = Tuning()
-    for one in sessions:
-        tuning.add(one)
-    return tuning.proposals(1000.0)
+    return tune(sessions, 1000.0)
 
 
 def only(tuned: Tuned) -> Proposal:

@@ -9,7 +9,7 @@ from midcourse.analysis.reports.checklist import checklist
 from midcourse.analysis.reports.checklist_inputs import Grounds
 from midcourse.analysis.reports.facts import Interruption, SessionFacts
 from midcourse.analysis.reports.fleet import FleetSession
-from midcourse.analysis.reports.proposals import Tuning
+from midcourse.analysis.reports.proposals import tune
 from midcourse.analysis.reports.reader import facts_of
 from midcourse.analysis.reports.recorded_runs import Going, Runs
 from midcourse.analysis.reports.totals import report_of
@@ -29,9 +29,8 @@ def report_examples(records: Iterable[ev.Recorded]) -> dict[str, Any]:
     facts = facts_of(SessionId("sess_42"), journal, STANDARD)
     report = report_of([(facts, STANDARD)], journal[0].at, journal[-1].at)
     grounds = Grounds(policy=STANDARD, durability="power", no_encoder="no encoder is installed")
-    tuning = Tuning()
-    tuning.add(FleetSession(facts=_drifting(), policy=STANDARD))
-    suggested = to_json(tuning.proposals(journal[-1].at).proposals)
+    tuned = tune([FleetSession(facts=_drifting(), policy=STANDARD)], journal[-1].at)
+    suggested = to_json(tuned.proposals)
     return {
         "Report": to_json(report),
         "Checklist": {"items": to_json(checklist(report, grounds)[:3])},

@@ -7,8 +7,8 @@ rate counts them; warnings are counted apart, and are evidence for warnings alon
 """
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import ceil, floor, log10
 from statistics import median
@@ -100,99 +100,63 @@ class _Seen(NamedTuple):
     """True if a stop fired with it: without this reason it would have come all the same."""
 
 
-@dataclass
-class _OfAgent:
-    policy: Policy
-    tenant: str
-    seen: dict[str, list[_Seen]] = field(default_factory=dict[str, list[_Seen]])
-    """Interventions, and those that were held back."""
-    warned: dict[str, list[_Seen]] = field(default_factory=dict[str, list[_Seen]])
-    """Notices that were only meant to notify."""
-    misses: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
-    qualities: list[float] = field(default_factory=list[float])
+def tune(sessions: Sequence[FleetSession], now: float) -> Tuned:
+    """Propose thresholds for each agent, and a pace for each person, of a tenant under a policy."""
+    agents: defaultdict[tuple[str, str, str], list[FleetSession]] = defaultdict(list)
+    people: defaultdict[tuple[str, str, str], list[FleetSession]] = defaultdict(list)
+    counted = [one for one in sessions if one.facts.policy]  # the labels of one without a policy are about none
+    for one in counted:
+        of = one.policy.name, tenant_of(one.facts.id)
+        agents[one.facts.agent, *of].append(one)
+        people[one.facts.person, *of].append(one)
+    remarks: list[str] = []
+    found = [
+        _for_agent(agent, tenant, agents[agent, policy, tenant], now, remarks)
+        for agent, policy, tenant in sorted(agents)
+    ]
+    found += [
+        _for_person(person, tenant, people[person, policy, tenant], now) for person, policy, tenant in sorted(people)
+    ]
+    return Tuned(
+        proposals=tuple(one for one in found if one is not None),
+        remarks=tuple(remarks),
+        sessions=len(sessions),
+        labelled=sum(made.is_labelled for one in counted for made in one.facts.judged),
+        warnings=sum(made.is_labelled for one in counted for made in one.facts.warnings),
+    )
 
 
-@dataclass
-class _OfPerson:
-    policy: Policy
-    tenant: str
-    right: int = 0
-    wrong: int = 0
-    late: int = 0
-    answered: int = 0
-    at: list[float] = field(default_factory=list[float])
-
-
-class Tuning:
-    """Takes in one session after the other, and proposes. Keeps what people labelled, and little else."""
-
-    def __init__(self) -> None:
-        self._agents: dict[tuple[str, str, str], _OfAgent] = {}
-        self._people: dict[tuple[str, str, str], _OfPerson] = {}
-        self._sessions = self._labelled = self._warnings = 0
-
-    def add(self, one: FleetSession) -> None:
-        facts, policy = one.facts, one.policy
-        self._sessions += 1
-        if not facts.policy:
-            return  # it had no policy: its labels are about none
-        tenant = tenant_of(facts.id)
-        agent = self._agents.setdefault((facts.agent, policy.name, tenant), _OfAgent(policy, tenant))
-        person = self._people.setdefault((facts.person, policy.name, tenant), _OfPerson(policy, tenant))
-        for kept in (agent, person):
-            if policy.version > kept.policy.version:
-                kept.policy = policy
-        for made in facts.judged:
-            self._intervention(made, agent, person)
-        for made in facts.warnings:
-            self._warnings += made.is_labelled
-            _note(made, agent.warned)
-        agent.misses += one.values.values()
-        agent.qualities += [made.quality for made in facts.interruptions if made.quality is not None]
-
-    def _intervention(self, made: Interruption, agent: _OfAgent, person: _OfPerson) -> None:
-        self._labelled += made.is_labelled
-        _note(made, agent.seen)
-        if made.kind == "notify":  # no person was interrupted
-            return
-        person.at.append(made.at)
-        if made.answer is not None:
-            person.answered += 1
-            person.late += made.answer > person.policy.response_target
-        person.right += made.label == "right"
-        person.wrong += made.label == "wrong"
-
-    def proposals(self, now: float) -> Tuned:
-        remarks: list[str] = []
-        found = [_for_agent(agent, of, now, remarks) for (agent, *_), of in sorted(self._agents.items())]
-        found += [_for_person(person, of, now) for (person, *_), of in sorted(self._people.items())]
-        return Tuned(
-            proposals=tuple(one for one in found if one is not None),
-            remarks=tuple(remarks),
-            sessions=self._sessions,
-            labelled=self._labelled,
-            warnings=self._warnings,
-        )
-
-
-def _note(made: Interruption, seen: dict[str, list[_Seen]]) -> None:
-    has_stop = any(reason.stage == "stop" for reason in made.reasons)
-    for reason in made.reasons if made.is_labelled else ():
-        told = _Seen(reason.stage, reason.value, made.label == "right", has_stop and reason.stage != "stop")
-        seen.setdefault(reason.signal, []).append(told)
+def _newest(sessions: Iterable[FleetSession]) -> Policy:
+    return max((one.policy for one in sessions), key=lambda policy: policy.version)
 
 
 # ---- for an agent
 
 
-def _for_agent(agent: str, of: _OfAgent, now: float, remarks: list[str]) -> Proposal | None:
-    policy, evidence = of.policy, list[str]()
-    for what, several in (("interventions", of.seen), ("warnings", of.warned)):
+def _for_agent(
+    agent: str, tenant: str, sessions: Sequence[FleetSession], now: float, remarks: list[str]
+) -> Proposal | None:
+    before = policy = _newest(sessions)
+    evidence: list[str] = []
+    interventions = _seen(made for one in sessions for made in one.facts.judged)
+    warnings = _seen(made for one in sessions for made in one.facts.warnings)
+    for what, several in (("interventions", interventions), ("warnings", warnings)):
         for signal, seen in sorted(several.items()):
             whose = f"labelled {what} by {signal} ({agent})"
             policy = _loosened(whose, signal, seen, policy, evidence, remarks)
-    policy = _tightened(agent, of, policy, evidence, remarks)
-    return _proposal(of.policy, policy, evidence, now, of.tenant, agent=agent)
+    policy = _tightened(agent, sessions, (interventions, warnings), policy, evidence, remarks)
+    return _proposal(before, policy, evidence, now, tenant, agent=agent)
+
+
+def _seen(several: Iterable[Interruption]) -> dict[str, list[_Seen]]:
+    """Return what is labelled, by the signals that were its reasons."""
+    found: defaultdict[str, list[_Seen]] = defaultdict(list)
+    for made in several:
+        has_stop = any(reason.stage == "stop" for reason in made.reasons)
+        for reason in made.reasons if made.is_labelled else ():
+            told = _Seen(reason.stage, reason.value, made.label == "right", has_stop and reason.stage != "stop")
+            found[reason.signal].append(told)
+    return found
 
 
 def _loosened(
@@ -291,16 +255,25 @@ def _in_order(policy: Policy, signal: str, stage: str, value: float | None) -> f
     return min([value, *(float(mark) for mark in marks if isinstance(mark, int | float))])
 
 
-def _tightened(agent: str, of: _OfAgent, policy: Policy, evidence: list[str], remarks: list[str]) -> Policy:
+def _tightened(
+    agent: str,
+    sessions: Sequence[FleetSession],
+    seen: Sequence[Mapping[str, Sequence[_Seen]]],
+    policy: Policy,
+    evidence: list[str],
+    remarks: list[str],
+) -> Policy:
     """Lower one threshold: the one nearest to people's own, rightful interventions."""
     needed = max(1, policy.restraint.labels)
-    if not of.misses:
+    misses = [values for one in sessions for values in one.values.values()]
+    if not misses:
         return policy
-    told = f"In {len(of.misses)} sessions of {agent} a person stepped in, rightly, before the policy did"
-    if len(of.misses) < needed:
+    told = f"In {len(misses)} sessions of {agent} a person stepped in, rightly, before the policy did"
+    if len(misses) < needed:
         remarks.append(f"{told}; {needed} such labels are needed to say more.")
         return policy
-    quality = sum(of.qualities) / len(of.qualities) if len(of.qualities) >= needed else None
+    qualities = [made.quality for one in sessions for made in one.facts.interruptions if made.quality is not None]
+    quality = sum(qualities) / len(qualities) if len(qualities) >= needed else None
     if quality is None or quality < policy.restraint.quality:
         known = "is not known yet" if quality is None else f"is {percent(quality)}"
         remarks.append(
@@ -308,7 +281,7 @@ def _tightened(agent: str, of: _OfAgent, policy: Policy, evidence: list[str], re
             f"{percent(policy.restraint.quality)}."
         )
         return policy
-    nearest = max(_reached(of, policy, needed), default=None)
+    nearest = max(_reached(misses, seen, policy, needed), default=None)
     if nearest is None or nearest[0] < NEAR:
         remarks.append(f"{told}. No signal was near its threshold then, so that no threshold is proposed.")
         return policy
@@ -326,13 +299,15 @@ def _tightened(agent: str, of: _OfAgent, policy: Policy, evidence: list[str], re
     return after
 
 
-def _reached(of: _OfAgent, policy: Policy, needed: int) -> Iterator[tuple[float, str, str, float]]:
-    for signal in sorted({name for values in of.misses for name in values} - {"token_rate"}):
-        values = [values[signal] for values in of.misses if signal in values]
+def _reached(
+    misses: Sequence[Mapping[str, float]], seen: Sequence[Mapping[str, Sequence[_Seen]]], policy: Policy, needed: int
+) -> Iterator[tuple[float, str, str, float]]:
+    for signal in sorted({name for values in misses for name in values} - {"token_rate"}):
+        values = [values[signal] for values in misses if signal in values]
         is_noisy = any(
-            sum(not one.is_right for one in seen) / len(seen) > policy.restraint.false_positives
-            for several in (of.seen, of.warned)
-            if (seen := several.get(signal))
+            sum(not one.is_right for one in labelled) / len(labelled) > policy.restraint.false_positives
+            for several in seen
+            if (labelled := several.get(signal))
         )
         if len(values) < needed or is_noisy:
             continue
@@ -345,28 +320,30 @@ def _reached(of: _OfAgent, policy: Policy, needed: int) -> Iterator[tuple[float,
 # ---- for a person
 
 
-def _for_person(person: str, of: _OfPerson, now: float) -> Proposal | None:
+def _for_person(person: str, tenant: str, sessions: Sequence[FleetSession], now: float) -> Proposal | None:
     """Propose fewer interruptions an hour for a person who found most of them useless, or who cannot keep up."""
-    rule = of.policy.restraint
+    policy = _newest(sessions)
+    rule, needed = policy.restraint, max(1, policy.restraint.labels)
     most = rule.interventions_per_hour
-    labelled, needed = of.right + of.wrong, max(1, rule.labels)
-    busiest = _busiest(of.at)
-    is_wrong = labelled >= needed and of.wrong / labelled > rule.false_positives
-    is_late = of.answered >= needed and of.late > of.answered / 2
+    made = [one for session in sessions for one in session.facts.judged if one.kind != "notify"]  # those interrupt
+    labelled, wrong = sum(one.is_labelled for one in made), sum(one.label == "wrong" for one in made)
+    answers = [one.answer for one in made if one.answer is not None]
+    answered, late = len(answers), sum(one > policy.response_target for one in answers)
+    busiest = _busiest(one.at for one in made)
+    is_wrong = labelled >= needed and wrong / labelled > rule.false_positives
+    is_late = answered >= needed and late > answered / 2
     if most <= 1 or busiest < 2 or not (is_wrong or is_late):
         return None
-    share = of.right / labelled if is_wrong else 1 - of.late / of.answered
+    share = (labelled - wrong) / labelled if is_wrong else 1 - late / answered
     fewer = max(1, min(most - 1, floor(busiest * share)))
     evidence = [f"{person} was interrupted up to {busiest} times in an hour; at most {most} are allowed."]
     if is_wrong:
-        evidence.append(f"Of {labelled} that were labelled, {of.wrong} were wrong ({percent(of.wrong / labelled)}).")
+        evidence.append(f"Of {labelled} that were labelled, {wrong} were wrong ({percent(wrong / labelled)}).")
     if is_late:
-        evidence.append(
-            f"{of.late} of {of.answered} were answered later than {of.policy.response_target} after they came."
-        )
+        evidence.append(f"{late} of {answered} were answered later than {policy.response_target} after they came.")
     evidence.append(f"At most {fewer} an hour leaves the rest to the next batch. Stops go through all the same.")
-    after = with_setting(of.policy, "restraint.interventions_per_hour", fewer)
-    return _proposal(of.policy, after, evidence, now, of.tenant, person=person)
+    after = with_setting(policy, "restraint.interventions_per_hour", fewer)
+    return _proposal(policy, after, evidence, now, tenant, person=person)
 
 
 def _busiest(times: Iterable[float]) -> int:

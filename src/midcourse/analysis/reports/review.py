@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from midcourse.analysis.reports.fleet import Fleet, Progress
-from midcourse.analysis.reports.proposals import Proposal, State, Tuned, Tuning
+from midcourse.analysis.reports.proposals import Proposal, State, Tuned, tune
 from midcourse.core.audit import AuditEntry
 from midcourse.core.ids import SessionId
 from midcourse.core.tenants import tenant_of
@@ -44,11 +44,8 @@ async def review(
     A proposal that was made before, accepted or refused, is not made again; an open one is replaced by a newer one for
     the same agent or person.
     """
-    tuning = Tuning()
     gathering = Fleet(store, since, now, default=default, with_values=True, progress=progress)
-    async for one in gathering.sessions():
-        tuning.add(one)  # each tenant's for itself
-    tuned = tuning.proposals(now)
+    tuned = tune([one async for one in gathering.sessions()], now)
     known = {one.id: one for one in await proposals(store)}
     fresh = [one for one in tuned.proposals if one.id not in known]
     items = {one.id: msgspec.json.encode(one) for one in fresh}
