@@ -90,7 +90,7 @@ class Killer(WrappedStore):
         def done(future: "asyncio.Future[T]") -> None:
             if not future.cancelled() and future.exception() is None:
                 self._note(*facts)
-            self._leave(number, call)
+            self._kill_if_due("after", number, call)
 
         # The first callback of the future: waiting tasks are woken after this has run.
         written.add_done_callback(done)
@@ -103,23 +103,18 @@ class Killer(WrappedStore):
         try:
             return await make()
         finally:
-            self._leave(number, call)
+            self._kill_if_due("after", number, call)
 
     def _arrive(self, call: str) -> int:
         with self._lock:
             self.calls.append(call)
             number = len(self.calls)
-        if self._when == "before":
-            self._kill_if_due(number, call)
+        self._kill_if_due("before", number, call)
         return number
 
-    def _leave(self, number: int, call: str) -> None:
-        if self._when == "after":
-            self._kill_if_due(number, call)
-
-    def _kill_if_due(self, number: int, call: str) -> None:
-        if number == self._at:
-            self._note(f"killed {self._when} {number} {call}")
+    def _kill_if_due(self, when: When, number: int, call: str) -> None:
+        if (when, number) == (self._when, self._at):
+            self._note(f"killed {when} {number} {call}")
             while True:
                 os.kill(os.getpid(), signal.SIGKILL)
                 signal.pause()
