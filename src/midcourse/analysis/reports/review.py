@@ -122,20 +122,17 @@ async def _settle(store: Store, name: str, state: State, by: str, why: str, now:
             f"Say in a sentence why, in 1 to {WHY_LIMIT:,} characters. Nothing was changed.", field="why"
         )
     done = replace(found, state=state, by=by, why=reason, settled_at=now, kept_as=kept_as)
-    await store.shelve(SHELF, {found.id: msgspec.json.encode(done)}, audit=[_audited(done, now)])
-    return done
-
-
-def _audited(done: Proposal, now: float) -> AuditEntry:
-    return AuditEntry(
+    audited = AuditEntry(
         session=SessionId(""),
-        by=done.by,
+        by=by,
         role="operate",
-        action=f"proposal.{_VERBS[done.state]}",
-        detail=f"{done.id} for {done.name}: {done.why}",
+        action=f"proposal.{_VERBS[state]}",
+        detail=f"{done.id} for {done.name}: {reason}",
         at=now,
         tenant=tenant_of(done.id),
     )
+    await store.shelve(SHELF, {found.id: msgspec.json.encode(done)}, audit=[audited])
+    return done
 
 
 def _open(found: Proposal, wanted: str, by: str) -> Proposal:
