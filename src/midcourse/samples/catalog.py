@@ -1,8 +1,6 @@
 """The sample agents, by name: what each does, what to ask of it, and where it works."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from midcourse.errors import AgentUnavailable
@@ -13,8 +11,6 @@ from midcourse.samples import churn_memo, order_desk, records_cleaner, repo_fixe
 @dataclass(frozen=True, slots=True)
 class Sample:
     agent: Agent[Any]
-    prepare: Callable[[Path | None], Path]
-    """Makes the data it works on, if they are not there, and tells the folder. Its first run does so by itself."""
 
     @property
     def name(self) -> str:
@@ -31,7 +27,7 @@ class Sample:
 
 
 SAMPLES: Final = tuple(
-    Sample(module.agent, module.prepare) for module in (churn_memo, repo_fixer, records_cleaner, order_desk, researcher)
+    Sample(module.agent) for module in (churn_memo, repo_fixer, records_cleaner, order_desk, researcher)
 )
 
 
