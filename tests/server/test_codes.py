@@ -537,7 +537,6 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("tell_event", "session_ended"): at("tell_event", "completed"),
     ("raise_budget", "not_allowed"): at("raise_budget", "halted"),
     ("raise_budget", "not_raised"): _lowered,
-    ("raise_budget", "session_ended"): at("raise_budget", "completed"),
     ("label", "intervention_not_found"): at("label", "paused", about="int_9"),
     ("review_artifact", "artifact_not_found"): at("review_artifact", "paused"),
     ("rate", "not_allowed"): at("rate", "running"),

@@ -95,7 +95,7 @@ export interface OutsideEvent {
   wait?: number;
 }
 
-/** Raise the session's budget, and continue it if it is paused. */
+/** Raise the session's budget, and continue it if it is paused. Children that outlive it spend from it, too. */
 export interface Budget {
   /** Dollars; only ever more than before. */
   budget: number;

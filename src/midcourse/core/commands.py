@@ -296,11 +296,11 @@ class OutsideEvent(Command, tag="event"):
 
 
 class Budget(Command, tag="budget"):
-    """Raise the session's budget, and continue it if it is paused."""
+    """Raise the session's budget, and continue it if it is paused. Children that outlive it spend from it, too."""
 
     sent = Verb(
         operation="raise_budget",
-        refusals=("budget_spent", "not_allowed", "not_raised", "session_ended"),
+        refusals=("budget_spent", "not_allowed", "not_raised"),
         example={"budget": 25},
     )
 
