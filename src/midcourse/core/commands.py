@@ -137,6 +137,7 @@ class Resume(Command, tag="resume"):
     sent = Verb(
         operation="resume",
         refusals=(
+            "agent_unavailable",
             "already_resumed",
             "budget_spent",
             "checkpoint_not_found",
@@ -165,7 +166,14 @@ class Redirect(Command, tag="redirect"):
 
     sent = Verb(
         operation="redirect",
-        refusals=("budget_spent", "not_allowed", "own_ask", "session_damaged", "session_discarded"),
+        refusals=(
+            "agent_unavailable",
+            "budget_spent",
+            "not_allowed",
+            "own_ask",
+            "session_damaged",
+            "session_discarded",
+        ),
         example={"text": "Keep it to one page", "level": "step"},
         chosen=("level",),
     )
@@ -217,6 +225,7 @@ class Answer(Command, tag="answer"):
     sent = Verb(
         operation="answer_ask",
         refusals=(
+            "agent_unavailable",
             "already_answered",
             "approver_only",
             "ask_id_required",
@@ -300,7 +309,7 @@ class Budget(Command, tag="budget"):
 
     sent = Verb(
         operation="raise_budget",
-        refusals=("budget_spent", "not_allowed", "not_raised"),
+        refusals=("agent_unavailable", "budget_spent", "not_allowed", "not_raised"),
         example={"budget": 25},
     )
 
@@ -375,6 +384,16 @@ AnyCommand = (
 
 SENT: Final = tuple(kind for kind in get_args(AnyCommand) if kind.sent is not None)
 """The commands that people and programs send."""
+
+
+def refusals(kind: type[AnyCommand]) -> tuple[str, ...]:
+    """Return the codes with which a command that people send may be refused, those of every command among them.
+
+    A cancel of an erased session is granted, but one that is sent again has lost its answer to the erasure.
+    """
+    own = () if kind.sent is None else kind.sent.refusals
+    return ("command_id_taken", "damaged", "precondition_failed", "session_erased", *own)
+
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyCommand)

@@ -41,10 +41,10 @@ export function assertive(live: Live, view: View): string {
   if (view.isLost) return `${connectionWord(live.connection.value)}. Last seen ${view.status}.`;
   if (view.status === "halted") return "Halted by an operator.";
   const review = live.run.session?.asks.find((one) => isReview(one.step));
-  if (review && view.status === "paused") return `Paused by ${who(live.run.session?.pause?.by ?? "", "")}. Waiting for you: ${review.prompt}`;
+  if (review && view.status === "paused") return `Paused by ${who(live.run.session?.pause?.by ?? "", "")}. Waiting for an answer: ${review.prompt}`;
   const ask = live.run.session?.asks[0];
   if (view.status !== "waiting" || !ask) return "";
-  if (ask.expires_at === null) return `Waiting for you: ${ask.prompt}`;
+  if (ask.expires_at === null) return `Waiting for an answer: ${ask.prompt}`;
   const left = ask.expires_at - live.now();
-  return `Waiting for you: ${ask.prompt} ${left <= 60 ? "One minute left." : `${Math.round((ask.expires_at - ask.since) / 60)} minutes to answer.`}`;
+  return `Waiting for an answer: ${ask.prompt} ${left <= 60 ? "One minute left." : `${Math.round((ask.expires_at - ask.since) / 60)} minutes to answer.`}`;
 }
