@@ -173,13 +173,11 @@ def _mend_indexes(connection: sqlite3.Connection, path: Path) -> None:
 def _mend_sessions(connection: sqlite3.Connection, path: Path) -> None:
     """Repeat in each row of a session what its sealed head says: without its id it would be begun a second time."""
     rows = connection.execute("SELECT key, id, status, agent, created_at, wake_at, head, head_seal FROM sessions")
-    for key, *columns, content, seal in rows.fetchall():
+    for key, *found, content, seal in rows.fetchall():
         head = whole_head(content, seal)
-        if head is not None and columns_of(head) != tuple(columns):
-            connection.execute(
-                "UPDATE OR IGNORE sessions SET id = ?, status = ?, agent = ?, created_at = ?, wake_at = ? WHERE key = ?",
-                (*columns_of(head), key),
-            )
+        if head is not None and columns_of(head) != tuple(found):
+            columns = "id = ?, status = ?, agent = ?, created_at = ?, wake_at = ?"
+            connection.execute(f"UPDATE OR IGNORE sessions SET {columns} WHERE key = ?", (*columns_of(head), key))
             log.warning("%s: the row of session '%s' was damaged and was mended from its head", path, head.id)
 
 
