@@ -102,7 +102,8 @@ def reply_view(reply: Reply) -> dict[str, Any]:
     """Return what a control answers, and the same as a sentence. Most fields are JSON as they are."""
     shown: dict[str, Any] = {name: getattr(reply, name) for name in _OF_REPLY}
     shown["running"], shown["receipt"] = to_json(reply.running), to_json(reply.receipt)
-    return {**shown, "unknown": list(reply.unknown), "sentence": str(reply)}
+    shown["unknown"], shown["paused_by"] = list(reply.unknown), list(reply.paused_by)
+    return {**shown, "sentence": str(reply)}
 
 
 def receipt_view(receipt: Receipt) -> dict[str, Any]:
