@@ -76,7 +76,7 @@ class SessionTree(Protocol):
         ...
 
     def outlay(self, session_id: SessionId) -> Outlay | None:
-        """What a session has spent and keeps, running calls included, if it is driven here."""
+        """Return the dollars a session has spent and keeps, running calls included, if it is driven here."""
         ...
 
     async def send(self, session_id: SessionId, command: AnyCommand, *, until: Level, wait: float) -> Reply:

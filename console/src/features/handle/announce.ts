@@ -28,7 +28,7 @@ export function polite(live: Live, view: View, refusal: string): string {
     case "pausing": return `Pausing.${still} Nothing else starts.`;
     case "paused": return `Paused ${view.isBetween ? `before step ${view.step + 1}` : `in step ${view.step}`}. Nothing runs. Press p to resume.`;
     case "cancelling": return `Cancelling.${still}`;
-    case "cancelled": return `Cancelled. ${live.receipt.value ? verdict(live.receipt.value.lines) : ""}`;
+    case "cancelled": return `Cancelled. ${live.receipt.value ? verdict(live.receipt.value.lines, live.receipt.value.children) : ""}`;
     case "completed": return "Completed.";
     case "failed": return `Failed at step ${view.step}.`;
     default: return "";
