@@ -1,4 +1,4 @@
-"""What a tool call does to the world, as its tool declares it and as a stop treats it."""
+"""The effect of a tool call on the world, as its tool declares it and as a stop treats it."""
 
 from typing import Literal
 
