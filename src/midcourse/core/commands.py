@@ -39,6 +39,8 @@ LONGEST_GRACE: Final = 366 * 24 * 3600.0
 """Seconds of the longest grace: a year, for "as long as it takes"."""
 LONGEST_LAPSE: Final = 3600.0
 """Seconds after which a pause that lapses has lapsed, at the latest."""
+ANSWER_LIMIT: Final = 1_000_000
+"""The most bytes of an answer."""
 ID_LIMIT: Final = 200
 """The longest command id."""
 MARK_LIMIT: Final = 1000
@@ -449,6 +451,12 @@ def check_command(command: AnyCommand) -> None:
     check_struct(command)
     if isinstance(command, Redirect | Message | Edit | OutsideEvent) and not command.text.strip():
         raise InvalidInput(f"The text is empty: say it in words ({verb(command)}).", field="text")
+    if isinstance(command, Answer) and (size := len(bytes(command.value.raw))) > ANSWER_LIMIT:
+        raise InvalidInput(
+            f"The answer has {size:,} bytes; at most {ANSWER_LIMIT:,} are allowed. "
+            "Put it where the agent can read it and answer with the place.",
+            field="value",
+        )
     try:
         encode_command(command)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
