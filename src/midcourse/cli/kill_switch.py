@@ -101,7 +101,7 @@ async def lift(
 
     \b
     Example:
-      midcourse kill-switch lift ks_1a1e19 --why "the feed was mended"
+      midcourse kill-switch lift ks_1a1e19 --why "the feed is fixed"
       midcourse kill-switch release ks_1a1e19
     """
 
