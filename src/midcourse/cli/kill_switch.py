@@ -68,7 +68,7 @@ async def show_all(call: Call) -> None:
         rows = [
             (
                 one.switch.id,
-                "stands" if one.switch.stands else "lifted",
+                "on" if one.switch.stands else "lifted",
                 str(one.switch.scope),
                 one.switch.reason,
                 one.switch.by,
