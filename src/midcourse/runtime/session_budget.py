@@ -44,7 +44,7 @@ class SessionBudget:
 
     @property
     def so_far(self) -> Outlay:
-        """What is journaled, what running calls have told of since, and what they may still cost."""
+        """Return the journaled cost, that reported by running calls since, and that they may still add."""
         session = self._journal.session
         spent, kept = session.cost, 0.0
         for call in (*self._gate.begun.values(), *self._gate.on_the_way.values()):

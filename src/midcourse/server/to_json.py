@@ -71,7 +71,7 @@ def _message(session: Session, index: int, message: Message) -> dict[str, Any]:
 
 
 def etag_of(session: Session) -> str:
-    """The ETag of a session: what a person decides by, and behind the # its position, for whoever wants all of it."""
+    """Return the ETag of a session: its mark, which people decide by, and behind the # its position."""
     return f'"{session.mark}#{session.position}"'
 
 
