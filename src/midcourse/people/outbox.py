@@ -180,7 +180,7 @@ class Outbox:
         return True
 
     async def deliveries(self, webhook: str, limit: int | None = 100) -> list[Delivery]:
-        """What a webhook is and was told lately, the newest first."""
+        """Return a webhook's pending and recent deliveries, the newest first."""
         found: list[Delivery] = []
         for prefix in (DUE, DONE):
             place = f"{prefix}{webhook}/"
