@@ -12,7 +12,7 @@ import types
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, NewType, Union, get_args, get_origin
+from typing import Any, Final, Literal, NewType, Union, cast, get_args, get_origin
 
 import access
 import console_types
@@ -28,8 +28,9 @@ from midcourse.cli.main import build
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.decisions import TABLE, decide
-from midcourse.core.evolution import created, evolve
+from midcourse.core.evolution import created, evolve, with_events
 from midcourse.core.ids import CommandId, Position, SessionId, StepId, ask_id, message_id
+from midcourse.core.parameters import parameters
 from midcourse.core.policy_decision import Decision, Reason, Unseen, Worth
 from midcourse.core.session import ALLOWED_IN, BACK, ENDED, LIVE, TRANSITIONS, Session, Status
 from midcourse.errors import Refused
@@ -152,27 +153,26 @@ def samples() -> Mapping[Status, Session]:
     return found
 
 
-COMMANDS: Final[Mapping[type[cmd.AnyCommand], Callable[[cmd.Role], cmd.AnyCommand]]] = {
-    cmd.Pause: lambda role: cmd.Pause(id=CommandId("c"), role=role, grace=0.0),
-    cmd.Resume: lambda role: cmd.Resume(id=CommandId("c"), role=role),
-    cmd.Redirect: lambda role: cmd.Redirect(id=CommandId("c"), role=role, text="x"),
-    cmd.Cancel: lambda role: cmd.Cancel(id=CommandId("c"), role=role, grace=0.0),
-    cmd.Undo: lambda role: cmd.Undo(id=CommandId("c"), role=role),
-    cmd.Answer: lambda role: cmd.Answer(id=CommandId("c"), role=role),
-    cmd.Message: lambda role: cmd.Message(id=CommandId("c"), role=role, text="x"),
-    cmd.Edit: lambda role: cmd.Edit(id=CommandId("c"), role=role, message=message_id(2), text="x"),
-    cmd.Withdraw: lambda role: cmd.Withdraw(id=CommandId("c"), role=role, message=message_id(2)),
-    cmd.OutsideEvent: lambda role: cmd.OutsideEvent(id=CommandId("c"), role=role, text="x"),
-    cmd.Budget: lambda role: cmd.Budget(id=CommandId("c"), role=role, budget=5.0),
-    cmd.Halt: lambda role: cmd.Halt(id=CommandId("c"), role=role),
-    cmd.Lift: lambda role: cmd.Lift(id=CommandId("c"), role=role),
-    cmd.Intervene: lambda role: cmd.Intervene(id=CommandId("c"), role=role, decision=STOP),
-    cmd.Label: lambda role: cmd.Label(id=CommandId("c"), role=role, about=message_id(1), verdict="right"),
-    cmd.Rate: lambda role: cmd.Rate(id=CommandId("c"), role=role, score=4),
-}
 STOP: Final = Decision(
     level="stop", wanted="stop", policy="standard@1", reasons=(Reason("cost", "stop", 50, 50, "It has cost $50."),)
 )
+SHOWN: Final[Mapping[str, object]] = {
+    "grace": 0.0,
+    "text": "x",
+    "message": message_id(2),
+    "about": message_id(1),
+    "verdict": "right",
+    "score": 4,
+    "budget": 5.0,
+    "decision": STOP,
+}
+"""The values that commands are shown with, by the names of their fields."""
+
+
+def sample(kind: type[cmd.AnyCommand], role: cmd.Role) -> cmd.AnyCommand:
+    """Return a command of that kind."""
+    own = {name: cast("Any", SHOWN[name]) for name in parameters(kind) if name in SHOWN}
+    return kind(id=CommandId("c"), role=role, **own)
 
 
 def outcome(session: Session, command: cmd.AnyCommand) -> str:
@@ -181,9 +181,7 @@ def outcome(session: Session, command: cmd.AnyCommand) -> str:
         events = decide(session, command)
     except Refused as error:
         return f"`{error.code}`"
-    after = session
-    for event in events:
-        after = evolve(after, ev.Recorded(Position(after.position + 1), 1.0, event))
+    after = with_events(session, events, 1.0)
     if after.status is not session.status:
         return f"→ {after.status}"
     return "recorded" if events else "no change"
@@ -191,7 +189,7 @@ def outcome(session: Session, command: cmd.AnyCommand) -> str:
 
 def cell(session: Session, kind: type[cmd.AnyCommand]) -> str:
     """What comes of it for anybody and, where that differs, for an operator."""
-    anybody, operator = (outcome(session, COMMANDS[kind](role)) for role in ("steer", "operate"))
+    anybody, operator = (outcome(session, sample(kind, role)) for role in ("steer", "operate"))
     return anybody if anybody == operator else f"{anybody}; operator: {operator}"
 
 

@@ -365,5 +365,5 @@ def test_names_fit_a_policy_s_rules_whoever_it_is_for() -> None:
     long = name_for("standard", "x" * 200)
     assert len(long) == 64
     assert long != name_for("standard", "x" * 201)
-    assert name_for("standard", "研究") == "standard--unnamed"
+    assert name_for("standard", "研究") == "standard--nobody"
     assert Restraint().labels == 10

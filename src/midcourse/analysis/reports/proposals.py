@@ -431,7 +431,7 @@ def _proposal(
 
 def name_for(policy: str, whom: str) -> str:
     """Return the name of a policy for one agent or person: ``standard--researcher``. Their own keeps its name."""
-    plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in whom.lower()).strip("-") or "unnamed"
+    plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in whom.lower()).strip("-") or "nobody"
     if policy.endswith(f"--{plain}"):
         return policy
     name = f"{policy}--{plain}"
