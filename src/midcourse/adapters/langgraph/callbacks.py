@@ -1,7 +1,6 @@
 """Listen to LangChain's callbacks for models and tools that a graph uses and that are not held."""
 
 from typing import Any
-from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
@@ -30,40 +29,18 @@ class HoldWatch(BaseCallbackHandler):
         serialized: dict[str, Any],
         messages: list[list[BaseMessage]],
         *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         self._look(metadata, kwargs)
 
     def on_llm_start(
-        self,
-        serialized: dict[str, Any],
-        prompts: list[str],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, serialized: dict[str, Any], prompts: list[str], *, metadata: dict[str, Any] | None = None, **kwargs: Any
     ) -> None:
         """Report a model that completes texts: there is no way to hold one."""
         self._look(metadata, kwargs)
 
-    def on_tool_start(
-        self,
-        serialized: dict[str, Any],
-        input_str: str,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        inputs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_tool_start(self, serialized: dict[str, Any], input_str: str, **kwargs: Any) -> None:
         """Report a tool call, unless a held node of tools makes it."""
         name = str(serialized.get("name", ""))
         if name != held_call.get() and not in_a_step():

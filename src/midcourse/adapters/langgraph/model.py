@@ -1,25 +1,30 @@
 """A LangChain chat model whose every request is a step: streamed, cut at once by a stop, and never made twice."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, cast, overload
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, message_to_dict, messages_from_dict
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    message_to_dict,
+    messages_from_dict,
+)
 from langchain_core.messages.utils import message_chunk_to_message
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableParallel, RunnableSequence
 from langchain_core.tools import BaseTool
 
-from midcourse.adapters.answer import ModelAnswer
+from midcourse.adapters.continuation import ModelAnswer, Way, go_on, takes_a_prefix
 from midcourse.adapters.conversation_history import OwnIds
 from midcourse.adapters.held_agent import MODEL
-from midcourse.adapters.langgraph.continuation import continued, name_of, way_of, whole_content
 from midcourse.adapters.langgraph.functions import running
 from midcourse.adapters.langgraph.held_run import HeldGraphRun, current, raise_as_was
-from midcourse.adapters.langgraph.threads import wait_for
+from midcourse.adapters.langgraph.threads import is_on, wait_for
 from midcourse.adapters.prices import PriceMeter, dollars, priced
 from midcourse.errors import InvalidInput, MisusedRun, Redirected, StepError
 from midcourse.runtime.calls import in_a_step
@@ -60,7 +65,7 @@ class LangChainStepModel(BaseChatModel):
         held = _holder()
         if held is None:
             return self.inner._generate(messages, stop, run_manager, **kwargs)  # noqa: SLF001
-        if _on_loop(held.loop):
+        if is_on(held.loop):
             raise MisusedRun(
                 "A held model was called with invoke() on the event loop, which would stand still meanwhile. "
                 "Use 'await model.ainvoke(…)' in an async node, or make the node a plain 'def'.",
@@ -215,13 +220,6 @@ def is_held_request(model: str) -> bool:
     return model.startswith(_OURS) or _asks_inner.get()
 
 
-def _on_loop(loop: asyncio.AbstractEventLoop) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
-
-
 def _end(message: AIMessageChunk, answer: ModelAnswer | None = None) -> StreamEnd:
     usage = message.usage_metadata
     about = message.response_metadata
@@ -255,3 +253,36 @@ def _with_own_ids(message: AIMessage, before: Sequence[BaseMessage]) -> AIMessag
 
 def _all_calls(message: AIMessage) -> list[dict[str, Any]]:
     return [dict(call) for call in (*message.tool_calls, *message.invalid_tool_calls)]
+
+
+def name_of(model: BaseChatModel) -> str:
+    """Return the name of a model, as far as its class tells it."""
+    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+
+
+def way_of(model: BaseChatModel, asked: Mapping[str, Any]) -> Way:
+    """Return how an answer of this model would be continued if it were cut."""
+    package = type(model).__module__
+    if not package.startswith("langchain_") or package.startswith("langchain_core"):
+        return "again"  # a user's own class, that knows nothing of this
+    if any(asked.get(name) for name in ("response_format", "output_format", "output_config", "format")):
+        return "again"  # half an object cannot be quoted
+    thinks = bool(getattr(model, "thinking", None))
+    is_anthropic = package.startswith("langchain_anthropic")
+    return "prefix" if is_anthropic and takes_a_prefix(name_of(model)) and not thinks else "quote"
+
+
+def continued(messages: list[BaseMessage], answer: ModelAnswer) -> list[BaseMessage]:
+    """Return the messages as they are, or with what an earlier attempt said, to be continued."""
+    if not answer.said:
+        return messages
+    begun = AIMessage(answer.said.rstrip())
+    return [*messages, begun, HumanMessage(go_on(answer.said))] if answer.is_quoted else [*messages, begun]
+
+
+def whole_content(content: str | Sequence[str | dict[Any, Any]], text: str) -> Any:
+    """Return the content of a message that continues another, with the text of both."""
+    if isinstance(content, str):
+        return text
+    others = [one for one in content if not isinstance(one, str) and cast("dict[str, Any]", one).get("type") != "text"]
+    return [{"type": "text", "text": text}, *others]

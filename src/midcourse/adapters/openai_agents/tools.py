@@ -27,8 +27,8 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.held_agent import NewCourse, as_raised, closed, declared, refused
+from midcourse.adapters.openai_agents.conversation import journaled, restored, type_of_result
 from midcourse.adapters.openai_agents.nested_runs import call_key, enter_nest, full_id
-from midcourse.adapters.openai_agents.results import journaled, restored, type_of_result
 from midcourse.errors import InvalidInput, MidcourseError, Redirected, StepError
 from midcourse.runtime.tools import Tool, registered_tools
 from midcourse.tools.declarations import from_mcp

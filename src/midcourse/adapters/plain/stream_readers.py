@@ -1,27 +1,24 @@
 """Reads the streams of the three APIs: the text as it comes, and the whole answer at the end."""
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
+from urllib.parse import urlsplit
 
-from midcourse.adapters.continuation import (
-    Joint,
-    Way,
-    prefixed,
-    prefixed_chat,
-    quoted,
-    way_of_chat,
-    way_of_messages,
-    way_of_responses,
-)
+from midcourse.adapters.continuation import Joint, Way, go_on, takes_a_prefix
 from midcourse.adapters.conversation_history import OwnIds
 from midcourse.adapters.held_agent import step_key
 from midcourse.adapters.plain.replies import Api, ModelReply, ToolCall
 from midcourse.adapters.prices import PriceMeter, dollars
 from midcourse.errors import InvalidInput
 
+_LLAMA_CPP: Final = re.compile(r"b\d+-")
+"""The signature of llama.cpp's answers."""
+_FLAGGED: Final = {"api.mistral.ai": "/", "api.deepseek.com": "/beta"}
+"""Who wants the message to be marked as a prefix, and under which path that is known."""
 Own = Callable[[str], str]
 """Gives a call an id of its own."""
 
@@ -81,12 +78,21 @@ class StreamReader(ABC):
         if way == "prefix":
             return self.prefixed(request, said, address)
         self._joint = Joint(said)
-        return quoted(request, said, at=self.prompt)
+        return self._quoted(request, said)
 
     def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
         """Return the request with the beginning of its answer."""
         del address
-        return prefixed(request, said)
+        return self._with(request, {"role": "assistant", "content": said})
+
+    def _quoted(self, request: Mapping[str, Any], said: str) -> dict[str, Any]:
+        begun = {"role": "assistant", "content": said.rstrip()}
+        return self._with(request, begun, {"role": "user", "content": go_on(said)})
+
+    def _with(self, request: Mapping[str, Any], *more: Mapping[str, Any]) -> dict[str, Any]:
+        before = request[self.prompt]
+        said: list[Any] = [{"role": "user", "content": before}] if isinstance(before, str) else list(before)
+        return {**request, self.prompt: [*said, *more]}
 
     @abstractmethod
     def take(self, event: Any) -> str:
@@ -149,10 +155,20 @@ class ChatCompletionsReader(StreamReader):
         return {**super().asked(request), "stream_options": options}
 
     def way(self, request: Mapping[str, Any], address: str) -> Way:
-        return way_of_chat(request, address, self.fingerprint)
+        wanted: Any = request.get("response_format") or {"type": "text"}
+        if not isinstance(wanted, Mapping) or cast("Mapping[str, Any]", wanted).get("type") != "text":
+            return "again"
+        return "prefix" if _LLAMA_CPP.match(self.fingerprint) or _is_flagged(address) else "quote"
 
     def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
-        return prefixed_chat(request, said, address)
+        if _is_flagged(address):
+            return self._with(request, {"role": "assistant", "content": said, "prefix": True})
+        # llama.cpp and vLLM; a server that knows neither continues all the same, or objects.
+        flags = {"continue_final_message": True, "add_generation_prompt": False}
+        return {
+            **super().prefixed(request, said, address),
+            "extra_body": {**(request.get("extra_body") or {}), **flags},
+        }
 
     def take(self, event: Any) -> str:
         self.model = event.model or self.model
@@ -220,12 +236,11 @@ class ResponsesReader(StreamReader):
         return super().asked(request)
 
     def way(self, request: Mapping[str, Any], address: str) -> Way:
-        del address
-        return way_of_responses(request)
+        text = cast("Mapping[str, Any]", request.get("text") or {})
+        return "again" if (text.get("format") or {"type": "text"}).get("type") != "text" else "quote"
 
     def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
-        del address
-        return quoted(request, said, at=self.prompt)
+        return self._quoted(request, said)
 
     def take(self, event: Any) -> str:
         match event.type:
@@ -282,8 +297,11 @@ class MessagesReader(StreamReader):
         self._reason = ""
 
     def way(self, request: Mapping[str, Any], address: str) -> Way:
-        del address
-        return way_of_messages(request)
+        if request.get("output_format") or request.get("output_config"):
+            return "again"  # half an object cannot be quoted
+        thinking: Mapping[str, Any] = request.get("thinking") or {"type": "disabled"}
+        thinks = thinking.get("type") != "disabled"
+        return "prefix" if takes_a_prefix(str(request.get("model", ""))) and not thinks else "quote"
 
     def take(self, event: Any) -> str:
         match event.type:
@@ -363,6 +381,11 @@ READERS: Final[Mapping[str, type[StreamReader]]] = {
     "Responses": ResponsesReader,
     "Messages": MessagesReader,
 }
+
+
+def _is_flagged(url: str) -> bool:
+    address = urlsplit(url)
+    return address.path.startswith(_FLAGGED.get(address.hostname or "", "\0"))
 
 
 def _whole_text(items: list[Any], text: str) -> list[Any]:
