@@ -1,6 +1,6 @@
 """A listener for measurements: by default nothing is measured."""
 
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Epoch, SessionId
@@ -12,77 +12,42 @@ CheckpointKind = Literal["state", "snapshot"]
 """The kinds of checkpoints: a ``state`` agent's starting point, or the fold of a journal, to avoid reading it whole."""
 
 
-class Meter(Protocol):
+class Meter:
     """Hears what happens to the sessions of one process, on whichever thread that is. It is quick, and never raises.
 
-    Times are in seconds. What is recorded is told once, by the owner, when it is folded: a replay tells nothing.
+    Each method does nothing here: override those you measure by. Times are in seconds. What is recorded is told once,
+    by the owner, when it is folded: a replay tells nothing.
     """
 
     def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
         """Note an event added to a journal; ``session`` is its state after it. Under the session's lock."""
-        ...
 
     def stopping(self, session: Session, verb: StopVerb, by: Stopper, wished_at: float, at: float) -> None:
         """Note that a stop asked for at ``wished_at`` was decided at ``at``. Its events were recorded before."""
-        ...
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
         """Note that a stop is decided, durably, so long after it was requested: nothing new begins."""
-        ...
 
     def taking(self, session: Session, seconds: float) -> None:
         """Note that a working session was acquired, and how long it took to read it. Its first event comes next."""
-        ...
 
     def left(self, session_id: SessionId) -> None:
         """Note that nothing of the session is in this process any more."""
-        ...
 
     def committed(self, seconds: float) -> None:
         """Events waited so long until they were durable."""
-        ...
 
     def saved(self, kind: CheckpointKind, seconds: float, size: int) -> None:
         """Note that a checkpoint of so many bytes was made, durably."""
-        ...
 
     def delivered(self, seconds: float) -> None:
         """Note that a piece of streamed text reached a watcher, so long after it was journaled."""
-        ...
 
 
-class Unmetered:
-    """Hears everything, and keeps nothing."""
-
-    def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
-        """Do nothing."""
-
-    def stopping(self, session: Session, verb: StopVerb, by: Stopper, wished_at: float, at: float) -> None:
-        """Do nothing."""
-
-    def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
-        """Do nothing."""
-
-    def taking(self, session: Session, seconds: float) -> None:
-        """Do nothing."""
-
-    def left(self, session_id: SessionId) -> None:
-        """Do nothing."""
-
-    def committed(self, seconds: float) -> None:
-        """Do nothing."""
-
-    def saved(self, kind: CheckpointKind, seconds: float, size: int) -> None:
-        """Do nothing."""
-
-    def delivered(self, seconds: float) -> None:
-        """Do nothing."""
+UNMETERED: Final = Meter()
 
 
-UNMETERED: Final[Meter] = Unmetered()
-
-
-class Meters(Unmetered):
+class Meters(Meter):
     """Several of them, each told everything."""
 
     def __init__(self, *meters: Meter) -> None:
