@@ -38,7 +38,7 @@ from midcourse.policy.versions import load as load_policy
 from midcourse.ports.audit_log import audit_page_before
 from midcourse.ports.clock import Clock
 from midcourse.ports.sender import check_people_send
-from midcourse.ports.shelves import readable
+from midcourse.ports.shelves import below, decoded, readable
 from midcourse.ports.store import AskHead, Head, HeadQuery, Store, every_head
 
 T = TypeVar("T")
@@ -48,7 +48,6 @@ TOLD: Final = "told/"
 TAKEN: Final = "taken/"
 _OVER: Final = "over/"
 _ANSWER: Final = "answer/"
-_LAST: Final = "\U0010ffff"
 _PAGE: Final = 1000
 _NAMELESS: Final = ("", "none")
 _LIVE: Final = tuple(sorted(status.value for status in LIVE))
@@ -146,7 +145,7 @@ class PeopleInbox:
     async def _has_acted(self, name: str) -> bool:
         """Return True if a person of that name recently acted here or was given an ask."""
         prefix = f"{_ANSWER}{_quoted(name)}/"
-        if await self._store.shelf_keys(SHELF, first=prefix, last=prefix + _LAST):
+        if await self._store.shelf_keys(SHELF, **below(prefix)):
             return True
         taken = (await self._records(SHELF, TAKEN, Taken)).values()
         overs = (await self._records(SHELF, _OVER, HandOver)).values()
@@ -175,7 +174,7 @@ class PeopleInbox:
 
     async def tidy(self, gone: set[str]) -> None:
         """Forget who took asks that are no longer open."""
-        keys = await self._store.shelf_keys(SHELF, first=TAKEN, last=TAKEN + _LAST)
+        keys = await self._store.shelf_keys(SHELF, **below(TAKEN))
         items: dict[str, bytes | None] = {key: None for key in keys if key.removeprefix(TAKEN) in gone}
         if items:
             await self._store.shelve(SHELF, items)
@@ -203,9 +202,9 @@ class PeopleInbox:
 
     async def _records(self, shelf: str, prefix: str, kind: type[T]) -> dict[str, T]:
         """Return the records below a prefix, without it, except damaged ones and those of a later Midcourse."""
-        rows, damaged = await readable(self._store, shelf, first=prefix, last=prefix + _LAST)
+        rows, damaged = await readable(self._store, shelf, **below(prefix))
         self.unreadable |= {(shelf, key) for key in damaged}
-        return {key.removeprefix(prefix): one for key, content in rows if (one := _read(content, kind)) is not None}
+        return {key.removeprefix(prefix): one for key, content in rows if (one := decoded(content, kind)) is not None}
 
 
 def wants_yes(ask: AskHead) -> bool:
@@ -280,10 +279,3 @@ def _over(name: str) -> str:
 
 def _quoted(name: str) -> str:
     return quote(name, safe="~@")
-
-
-def _read(content: bytes, kind: type[T]) -> T | None:
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
