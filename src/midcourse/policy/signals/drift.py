@@ -104,16 +104,6 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
         """Return the drift, from 0 to 1, where ``held_to`` (by default ``on``) is 0."""
         return min(1.0, max(0.0, ((self.on if held_to is None else held_to) - cosine) / (self.on - self.off)))
 
-    @property
-    def doubt(self) -> str:
-        """The warning about a scale that hardly tells one goal from another; empty for a good one."""
-        if self.auc >= _TELLING:
-            return ""
-        return f"the encoder hardly tells work on one goal from work on another here (AUC {self.auc:.2f})"
-
-
-_TELLING: Final = 0.7
-
 
 class Scales(msgspec.Struct, frozen=True, kw_only=True):
     """The scales that come with the package: by encoder, language and domain."""
@@ -130,14 +120,11 @@ def shipped() -> Scales:
     )
 
 
-def scale_for(encoder: str, language: Language, domain: str) -> tuple[Scale | None, str]:
-    """Return the scale for this, or the nearest one, and what that was made for; None for an unknown encoder."""
+def scale_for(encoder: str, language: Language, domain: str) -> Scale | None:
+    """Return the scale for this, or the nearest one; None for an unknown encoder."""
     known: Mapping[str, Mapping[str, Scale]] = shipped().encoders.get(encoder, {})
-    for spoken, kind in ((language, domain), (language, GENERAL), ("latin", GENERAL)):
-        scale = known.get(spoken, {}).get(kind)
-        if scale is not None:
-            return scale, f"{spoken}/{kind}"
-    return None, ""
+    places = ((language, domain), (language, GENERAL), ("latin", GENERAL))
+    return next((found for spoken, kind in places if (found := known.get(spoken, {}).get(kind))), None)
 
 
 # ---- measuring
@@ -148,29 +135,10 @@ class Drift:
 
     An action costs one encoding and a mean over the window. With ``lasting`` 1, an excursion counts at once. ``scale``
     is one of ``calibrate``; without it, one of the package is used for the goal's language and ``domain``.
-    ``calibrated_for`` says which, ``doubt`` what is wrong with it, ``why_none`` why there is no value.
 
     Raises:
         InvalidInput: a window of no action, or numpy is not there (``drift_not_installed``).
     """
-
-    __slots__ = (
-        "_best",
-        "_centre",
-        "_cosines",
-        "_domain",
-        "_encoder",
-        "_given",
-        "_goal",
-        "_goal_centre",
-        "_hypothesis",
-        "_now",
-        "_scale",
-        "_seen",
-        "_window",
-        "calibrated_for",
-        "doubt",
-    )
 
     def __init__(
         self,
@@ -194,22 +162,12 @@ class Drift:
         self._goal: Vector | None = None
         self._goal_centre: Vector = np.zeros(1, np.float32)
         self._centre: Vector = self._goal_centre
-        self.calibrated_for = ""
-        self.doubt = ""
         self._forget()
 
     def goal(self, text: str) -> None:
         """Set the goal from now on. Earlier actions no longer count."""
         np = _numpy()
-        language = language_of(text)
-        if self._given is None:
-            self._scale, self.calibrated_for = scale_for(self._encoder.name, language, self._domain)
-        else:
-            self._scale, self.calibrated_for = self._given, "runs of your own"
-        self.doubt = self._scale.doubt if self._scale else ""
-        wanted = f"{language}/{self._domain}"
-        if self._given is None and self._scale is not None and self.calibrated_for != wanted:
-            self.doubt = f"there is no scale for {wanted}; that of {self.calibrated_for} is used"
+        self._scale = self._given or scale_for(self._encoder.name, language_of(text), self._domain)
         if self._scale is not None:
             self._goal_centre = np.frombuffer(self._scale.goal_centre, "<f2").astype(np.float32)
             self._centre = np.frombuffer(self._scale.action_centre, "<f2").astype(np.float32)
@@ -257,26 +215,6 @@ class Drift:
     def closeness(self) -> float | None:
         """The cosine of the goal and the closest of the last windows."""
         return max(self._cosines, default=None)
-
-    @property
-    def why_none(self) -> str:
-        """Why there is no value, as the end of a sentence; empty if there is one."""
-        if self._goal is None:
-            return "no goal is known in words"
-        if self._scale is None:
-            return f"the encoder '{self._encoder.name}' is not calibrated. Calibrate it on runs of your own"
-        return "" if self._cosines else f"there are fewer than {ENOUGH} actions with words"
-
-    @property
-    def arithmetic(self) -> str:
-        """The computation of the value, such as ``cosine 0.07; on the goal 0.42, on another 0.02 (latin/code)``."""
-        closeness = self.closeness
-        if self._scale is None or closeness is None:
-            return ""
-        held, usual = self._held_to(self._scale), self._scale.on
-        reached = f", this run's best {held:.2f}" if held < usual else ""
-        made_for = f"on the goal {usual:.2f}{reached}, on another {self._scale.off:.2f} ({self.calibrated_for})"
-        return f"cosine {closeness:.2f}; {made_for}"
 
     def _held_to(self, scale: Scale) -> float:
         came_near = self._best >= (scale.on + scale.off) / 2

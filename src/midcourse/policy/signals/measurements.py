@@ -294,7 +294,7 @@ class Measures:
             if self._drift is not None:
                 self._drift_values(self._drift)
         if act.artifact:
-            self.artifacts.add(act.artifact, self.actions, act.documentation)
+            self.artifacts.add(act.artifact, self.actions)
         if act.progress is not None and act.progress > self._progress:
             self._progress = act.progress
             self._loops.progress()
