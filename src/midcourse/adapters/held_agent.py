@@ -87,9 +87,9 @@ def check_factory(name: str, given: object) -> None:
         )
 
 
-def module_of_caller(depth: int = 2) -> str:
+def module_of_caller() -> str:
     """Return the module that calls ``wrap``; another process gets the agent by importing it."""
-    name = sys._getframe(depth).f_globals.get("__name__", "")  # noqa: SLF001 - as namedtuple and logging do  # pyright: ignore[reportPrivateUsage]
+    name = sys._getframe(2).f_globals.get("__name__", "")  # noqa: SLF001 - as namedtuple and logging do  # pyright: ignore[reportPrivateUsage]
     return module_name(str(name))
 
 

@@ -211,9 +211,9 @@ async def read(store: Store, reference: str) -> Policy:
     return await load(store, reference)
 
 
-async def yaml_of(store: Store, policy: Policy, *, tenant: str | None = None) -> str:
+async def yaml_of(store: Store, policy: Policy) -> str:
     """Return the policy as ``to_yaml`` writes it, over a base of the store."""
-    known = {policy.extends: await load(store, policy.extends, tenant=tenant)} if policy.extends else {}
+    known = {policy.extends: await load(store, policy.extends)} if policy.extends else {}
     return to_yaml(policy, known)
 
 

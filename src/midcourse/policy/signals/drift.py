@@ -279,7 +279,7 @@ class _Pairs(NamedTuple):
     off: "Vector"
 
 
-def calibrate(runs: Iterable[Worked], encoder: Encoder, *, window: int = WINDOW) -> Scale:
+def calibrate(runs: Iterable[Worked], encoder: Encoder) -> Scale:
     """Make a scale from recorded runs, of which most should be good work. Every run counts the same, however long.
 
     Windows are compared with goals of other tasks of the same place: an agent that drifts stays among its tools, and
@@ -298,11 +298,7 @@ def calibrate(runs: Iterable[Worked], encoder: Encoder, *, window: int = WINDOW)
             field="runs",
         )
     halves = [[run for run in kept if goals.index(run.goal) % 2 == half] for half in (0, 1)]
-    parts = [
-        _cosines(mine, _centres(theirs), window=window)
-        for mine, theirs in (halves, reversed(halves))
-        if mine and theirs
-    ]
+    parts = [_cosines(mine, _centres(theirs)) for mine, theirs in (halves, reversed(halves)) if mine and theirs]
     on: Vector = np.concatenate([part.on for part in parts])
     off: Vector = np.concatenate([part.off for part in parts])
     if not len(off) or float(np.median(on)) - float(np.median(off)) < 0.02:
@@ -353,7 +349,7 @@ def _centres(runs: Sequence[_Run]) -> "tuple[Vector, Vector]":
     return np.mean(goals, 0), np.mean(actions, 0)
 
 
-def _cosines(runs: Sequence[_Run], centres: "tuple[Vector, Vector]", *, window: int = WINDOW) -> _Pairs:
+def _cosines(runs: Sequence[_Run], centres: "tuple[Vector, Vector]") -> _Pairs:
     """Compare windows of each run with its own goal, and with some goals of other tasks of its place."""
     np = _numpy()
     goal_centre, action_centre = centres
@@ -370,18 +366,18 @@ def _cosines(runs: Sequence[_Run], centres: "tuple[Vector, Vector]", *, window: 
         if run.goal not in there or not others:
             continue
         chosen = [others[(number + step * max(1, len(others) // _OTHERS)) % len(others)] for step in range(_OTHERS)]
-        for seen in _windows(run.actions - action_centre, window):
+        for seen in _windows(run.actions - action_centre):
             on.append(float(seen @ there[run.goal]))
             off += [float(seen @ goal) for goal in chosen]
     return _Pairs(np.array(on, np.float32), np.array(off, np.float32))
 
 
-def _windows(actions: "Vector", window: int) -> "Iterator[Vector]":
+def _windows(actions: "Vector") -> "Iterator[Vector]":
     """Yield at most a few of them, as far from each other as they can be."""
     ends = range(min(ENOUGH, len(actions)), len(actions) + 1)
     for number in range(min(_SAMPLE, len(ends))):
         end = ends[number * (len(ends) - 1) // max(1, min(_SAMPLE, len(ends)) - 1)]
-        seen = _unit(actions[max(0, end - window) : end].mean(0))
+        seen = _unit(actions[max(0, end - WINDOW) : end].mean(0))
         if seen is not None:
             yield seen
 

@@ -14,6 +14,7 @@ from midcourse.policy.signals.drift import text_of
 from midcourse.policy.signals.error_rate import Errors
 from midcourse.policy.signals.hypotheses import Hypothesis, MadeArtifacts
 from midcourse.policy.signals.repeated_calls import Loops
+from midcourse.policy.signals.risk import RiskReading
 from midcourse.policy.signals.scope_growth import ResourceScope
 from midcourse.policy.signals.token_rate import TokenRate
 from midcourse.policy.signals.working_time import Stopwatch
@@ -56,36 +57,12 @@ class DriftGauge(Protocol):
         ...
 
 
-class RiskValue(Protocol):
-    """The values of the combined risk."""
-
-    @property
-    def value(self) -> float:
-        """The chance that this run fails."""
-        ...
-
-    @property
-    def threshold(self) -> float | None:
-        """The value from which on it is an alarm."""
-        ...
-
-    @property
-    def is_calibrated(self) -> bool:
-        """True if its threshold was made from runs like this one."""
-        ...
-
-    @property
-    def words(self) -> str:
-        """The facts that moved it."""
-        ...
-
-
 class RiskGauge(Protocol):
     """Adds up what all signals say together."""
 
     def feed(self, act: AnyAct) -> None: ...
 
-    def read(self) -> RiskValue: ...
+    def read(self) -> RiskReading: ...
 
 
 class Measures:
@@ -115,7 +92,7 @@ class Measures:
         self._unmeasured: deque[str] = deque(maxlen=_UNMEASURED)
         self._given_unseen: tuple[Unseen, ...] = ()
         self._risk = risk if policy.signals.risk.enabled else None
-        self._risk_reading: RiskValue | None = None
+        self._risk_reading: RiskReading | None = None
         self.risk_marks: tuple[float | None, float | None] | None = None
         """From where on the risk is an alarm, or where nothing has calibrated it, is told; known from a call on."""
         self.begin_turn()
