@@ -25,7 +25,7 @@ from midcourse.adapters.held_agent import MODEL
 from midcourse.adapters.langgraph.functions import running
 from midcourse.adapters.langgraph.held_run import HeldGraphRun, current, raise_as_was
 from midcourse.adapters.langgraph.threads import is_on, wait_for
-from midcourse.adapters.prices import PriceMeter, dollars, priced
+from midcourse.adapters.prices import PriceMeter, TokenUsage, dollars, priced
 from midcourse.errors import InvalidInput, MisusedRun, Redirected, StepError
 from midcourse.runtime.calls import in_a_step
 from midcourse.runtime.model_streams import StreamEnd
@@ -227,14 +227,10 @@ def _end(message: AIMessageChunk, answer: ModelAnswer | None = None) -> StreamEn
     tokens: int | None = None
     if usage is not None:
         tokens = usage["output_tokens"]
-        cost = dollars(
-            model=str(about.get("model_name") or about.get("model") or ""),
-            heard=usage["input_tokens"],
-            said=tokens,
-            cached=usage.get("input_token_details", {}).get("cache_read", 0),
-            written_to_cache=usage.get("input_token_details", {}).get("cache_creation", 0),
-            provider=about.get("model_provider"),
-        )
+        detail = usage.get("input_token_details", {})
+        used = TokenUsage(usage["input_tokens"], tokens, detail.get("cache_read", 0), detail.get("cache_creation", 0))
+        named = str(about.get("model_name") or about.get("model") or "")
+        cost = dollars(named, used, provider=about.get("model_provider"))
     made = message_chunk_to_message(message)
     if answer is not None and answer.said:
         made = made.model_copy(update={"content": whole_content(made.content, answer.text)})

@@ -30,7 +30,7 @@ from midcourse.adapters.openai_agents.conversation import (
     with_own_ids,
 )
 from midcourse.adapters.openai_agents.nested_runs import the_nest
-from midcourse.adapters.prices import PriceMeter, dollars, priced
+from midcourse.adapters.prices import PriceMeter, TokenUsage, dollars, priced
 from midcourse.errors import Redirected
 from midcourse.runtime.model_streams import StreamEnd
 
@@ -220,13 +220,8 @@ class OpenAIStepModel(Model):
         usage = response.usage
         cost: float | None = None
         if model:
-            cost = dollars(
-                model=model,
-                heard=usage.input_tokens,
-                said=usage.output_tokens,
-                cached=usage.input_tokens_details.cached_tokens,
-                **self._seller,
-            )
+            used = TokenUsage(usage.input_tokens, usage.output_tokens, usage.input_tokens_details.cached_tokens)
+            cost = dollars(model, used, **self._seller)
         return StreamEnd(value=dump_response(response), cost=cost, tokens=usage.output_tokens or None)
 
     def _meter(self, given: dict[str, Any]) -> PriceMeter:

@@ -4,7 +4,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -12,7 +12,7 @@ from midcourse.adapters.continuation import Joint, Way, go_on, takes_a_prefix
 from midcourse.adapters.conversation_history import OwnIds
 from midcourse.adapters.held_agent import step_key
 from midcourse.adapters.plain.replies import Api, ModelReply, ToolCall
-from midcourse.adapters.prices import PriceMeter, dollars
+from midcourse.adapters.prices import PriceMeter, TokenUsage, dollars
 from midcourse.errors import InvalidInput
 
 _LLAMA_CPP: Final = re.compile(r"b\d+-")
@@ -34,16 +34,6 @@ class ModelError(Exception):
         self.code = code
 
 
-@dataclass(slots=True, eq=False)
-class _Used:
-    """Tokens, as far as the provider has told."""
-
-    heard: int = 0
-    said: int = 0
-    cached: int = 0
-    written_to_cache: int = 0
-
-
 class StreamReader(ABC):
     """Takes in the events of one answer."""
 
@@ -56,7 +46,8 @@ class StreamReader(ABC):
     def __init__(self) -> None:
         self.model = ""
         self.ended = ""
-        self.used = _Used()
+        self.used = TokenUsage()
+        """As far as the provider has told."""
         self.pieces = 0
         self.text: list[str] = []
         self.fingerprint = ""
@@ -119,12 +110,9 @@ class StreamReader(ABC):
 
     def cost(self, meter: PriceMeter) -> float | None:
         """Dollars, as far as is known; None where the price is not. Until the provider tells, the prompt is a guess."""
-        used = self.used
-        if not (used.heard or self.tokens):  # it was cut before it said anything
-            return dollars(model=self.model, heard=0, said=0)
-        return meter.price(
-            self.model, said=self.tokens, heard=used.heard, cached=used.cached, written_to_cache=used.written_to_cache
-        )
+        if not (self.used.heard or self.tokens):  # it was cut before it said anything
+            return dollars(self.model, TokenUsage())
+        return meter.price(self.model, replace(self.used, said=self.tokens))
 
     def rest(self) -> str:
         """Return the text that was held back as a possible repetition, now that the stream has ended."""
@@ -176,7 +164,7 @@ class ChatCompletionsReader(StreamReader):
         if event.usage is not None:
             details = event.usage.prompt_tokens_details
             cached = (details.cached_tokens if details else 0) or 0
-            self.used = _Used(event.usage.prompt_tokens, event.usage.completion_tokens, cached)
+            self.used = TokenUsage(event.usage.prompt_tokens, event.usage.completion_tokens, cached)
         choice = next((choice for choice in event.choices if choice.index == 0), None)
         if choice is None:
             return ""
@@ -271,7 +259,7 @@ class ResponsesReader(StreamReader):
         if response.usage is not None:
             details = response.usage.input_tokens_details
             cached = (details.cached_tokens if details else 0) or 0
-            self.used = _Used(response.usage.input_tokens, response.usage.output_tokens, cached)
+            self.used = TokenUsage(response.usage.input_tokens, response.usage.output_tokens, cached)
 
     def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
         calls: list[tuple[str, str, str]] = []
@@ -353,8 +341,8 @@ class MessagesReader(StreamReader):
         if fresh is not None:
             cached = getattr(usage, "cache_read_input_tokens", None) or 0
             written = getattr(usage, "cache_creation_input_tokens", None) or 0
-            self.used = _Used(fresh + cached + written, self.used.said, cached, written)
-        self.used.said = usage.output_tokens or self.used.said
+            self.used = TokenUsage(fresh + cached + written, self.used.said, cached, written)
+        self.used = replace(self.used, said=usage.output_tokens or self.used.said)
 
     def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
         calls: list[tuple[str, str, str]] = []

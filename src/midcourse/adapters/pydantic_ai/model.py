@@ -26,7 +26,7 @@ from pydantic_ai.settings import ModelSettings
 
 from midcourse.adapters.continuation import OBJECTS, ModelAnswer, Way, go_on, takes_a_prefix
 from midcourse.adapters.held_agent import MODEL, NewCourse
-from midcourse.adapters.prices import PriceMeter, dollars, priced
+from midcourse.adapters.prices import PriceMeter, TokenUsage, dollars, priced
 from midcourse.adapters.pydantic_ai.conversation import dump, interrupted, load_response
 from midcourse.errors import Redirected
 from midcourse.runtime.calls import current_call
@@ -211,13 +211,6 @@ def end_of(response: ModelResponse) -> StreamEnd:
     usage = response.usage
     cost: float | None = None
     if response.model_name:
-        cost = dollars(
-            model=response.model_name,
-            heard=usage.input_tokens,
-            said=usage.output_tokens,
-            cached=usage.cache_read_tokens,
-            written_to_cache=usage.cache_write_tokens,
-            provider=response.provider_name,
-            url=response.provider_url,
-        )
+        used = TokenUsage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+        cost = dollars(response.model_name, used, provider=response.provider_name, url=response.provider_url)
     return StreamEnd(value=dump([response])[0], cost=cost, tokens=usage.output_tokens)
