@@ -144,28 +144,28 @@ def _words(kind: inspect.Type) -> str:
             return _words(kind.type)
         case inspect.UnionType(types=several):
             return " or ".join(_words(one) for one in several)
-        case inspect.NoneType():
-            return "null"
-        case inspect.BoolType():
-            return "true or false"
         case inspect.IntType(ge=least):
             return f"a whole number from {least:g} on" if least is not None else "a whole number"
         case inspect.FloatType(ge=least, le=most) if most is not None:
             return f"a number from {least or 0:g} to {most:g}"
         case inspect.FloatType(ge=least):
             return f"a number from {least or 0:g} on"
-        case inspect.CustomType():
-            return "a span of time (500ms, 30s, 15m, 1h, 7d; or seconds)"
         case inspect.LiteralType(values=values):
             return f"one of {', '.join(map(str, values))}"
         case inspect.VarTupleType(item_type=item):
             return "a list of texts" if isinstance(item, inspect.StrType) else "a list of numbers from 0 on"
-        case inspect.TupleType():
-            return "a list of two numbers from 0 to 1, the lower one first"
         case inspect.StrType(pattern=pattern) if pattern:
             return "a name of up to 64 small letters, digits and hyphens"
         case _:
-            return "a text"
+            return _WORDS.get(type(kind), "a text")
+
+
+_WORDS: Final[Mapping[type[inspect.Type], str]] = {
+    inspect.NoneType: "null",
+    inspect.BoolType: "true or false",
+    inspect.CustomType: "a span of time (500ms, 30s, 15m, 1h, 7d; or seconds)",
+    inspect.TupleType: "a list of two numbers from 0 to 1, the lower one first",
+}
 
 
 # ---- what cannot be meant

@@ -8,7 +8,7 @@ from midcourse.core.money import money
 from midcourse.core.policy_decision import Unseen
 from midcourse.policy.document import Policy
 from midcourse.policy.run_activity import AnyAct, Begun, Called, Planned, Reported, Said
-from midcourse.policy.signals.calls_left import CallHistory, calls_left
+from midcourse.policy.signals.calls_left import ENOUGH, CallHistory, calls_left
 from midcourse.policy.signals.cost import Spending
 from midcourse.policy.signals.drift import text_of
 from midcourse.policy.signals.error_rate import Errors
@@ -347,18 +347,17 @@ class Measures:
             why["hypothesis"] = "the agent has stated none"
         elif "hypothesis" not in values:
             why["hypothesis"] = "its age is unknown: the record had no clock"
-        if self.calls_left is None:
-            why["calls_left"] = _why_no_estimate(self.history)
-        elif not self.budget:
-            why["calls_left"] = "the session has no budget to hold the calls against"
+        if self.calls_left is None or not self.budget:
+            why["calls_left"] = self._why_no_calls_left()
         if self._policy.signals.risk.enabled and self._risk is None:
             why["risk"] = "no model is loaded"
         for signal in (rule.signal for rule in rules if rule.signal in _WHY_UNSEEN and rule.signal not in values):
             why.setdefault(signal, _WHY_UNSEEN[signal])
         return tuple(Unseen(signal, words) for signal, words in why.items())
 
-
-def _why_no_estimate(history: CallHistory) -> str:
-    if len(history.calls) < 5:
-        return f"{len(history.calls)} earlier runs of this agent; 5 are needed"
-    return "its earlier runs differ too much, or were all shorter"
+    def _why_no_calls_left(self) -> str:
+        if self.calls_left is not None:
+            return "the session has no budget to hold the calls against"
+        if len(self.history.calls) < ENOUGH:
+            return f"{len(self.history.calls)} earlier runs of this agent; {ENOUGH} are needed"
+        return "its earlier runs differ too much, or were all shorter"
