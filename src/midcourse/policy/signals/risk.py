@@ -21,7 +21,8 @@ from typing import Final
 import msgspec
 
 from midcourse.errors import InvalidInput
-from midcourse.policy.run_activity import AnyAct, Begun, Called, Rested, Said, WentOn
+from midcourse.policy.run_activity import AnyAct, Begun, Called, Said
+from midcourse.policy.signals.working_time import Stopwatch
 
 VERSION: Final = 1
 GENERAL: Final = "general"
@@ -52,7 +53,7 @@ _FACTS: Final[Mapping[str, tuple[str, Callable[["Facts"], float]]]] = {
     "context_resets": ("prompts that became shorter", lambda f: log1p(f.resets)),
     "cost": ("cost", lambda f: log1p(100 * f.cost)),
     "cost_max": ("its dearest call", lambda f: log1p(1000 * f.dearest)),
-    "seconds": ("time", lambda f: log1p(f.seconds)),
+    "seconds": ("time", lambda f: log1p(f.clock.seconds or 0.0)),
     "text_length": ("how much it says at a time", lambda f: f.said / (f.models or 1) / 100),
     "text_full": ("long messages", lambda f: f.said_at_length / (f.models or 1)),
     "answer_length": ("how much tools answer", lambda f: f.answers / (f.tools or 1) / 100),
@@ -158,9 +159,9 @@ class Facts:
     """The facts of one turn so far. A new turn begins anew."""
 
     def __init__(self) -> None:
-        self._begin("", None)
+        self._begin("")
 
-    def _begin(self, goal: str, at: float | None) -> None:
+    def _begin(self, goal: str) -> None:
         self.steps = self.calls = self.models = self.tools = self.users = 0
         self.errors = self.streak = self.repeats = self.most = 0
         self.seen: dict[tuple[str, str], int] = {}
@@ -171,7 +172,7 @@ class Facts:
         self.has_cost = False
         self.cost = self.dearest = 0.0
         self.has_clock = False
-        self.seconds, self.at, self.rests = 0.0, at, False
+        self.clock = Stopwatch()
         self.said = self.said_at_length = self.questions = self.numbers = self.lists = self.words = 0
         self.answers = self.empty = self.writes = self.tests = self.searches = 0
         self.transfer = False
@@ -196,25 +197,14 @@ class Facts:
 
     def feed(self, act: AnyAct) -> None:
         if isinstance(act, Begun):
-            self._begin(act.goal, act.at)
-            return
-        self._pass(act.at)
+            self._begin(act.goal)
+        else:
+            self.has_clock = self.has_clock or act.at is not None
+        self.clock.feed(act)
         if isinstance(act, Called):
             self._call(act)
         elif isinstance(act, Said):
             self._say(act)
-        elif isinstance(act, Rested):
-            self.rests = True
-        elif isinstance(act, WentOn):
-            self.rests = False
-
-    def _pass(self, at: float | None) -> None:
-        if at is None:
-            return
-        if self.at is not None and not self.rests:
-            self.seconds += max(0.0, at - self.at)
-        self.at = at
-        self.has_clock = True
 
     def _say(self, said: Said) -> None:
         self.steps += 1
@@ -302,7 +292,7 @@ class Facts:
 
     def may_stop(self, after: float) -> bool:
         """Return True after enough calls, and enough seconds where there is a clock, to be judged."""
-        return self.calls >= FIRST_CALLS and (not self.has_clock or self.seconds >= after)
+        return self.calls >= FIRST_CALLS and (not self.has_clock or (self.clock.seconds or 0.0) >= after)
 
     @property
     def unseen(self) -> tuple[str, ...]:
