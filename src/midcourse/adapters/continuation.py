@@ -6,13 +6,15 @@ begins again.
 """
 
 import re
-from typing import Final, Literal
+from collections.abc import Callable, Iterable
+from typing import Final, Literal, TypeVar
 
 from midcourse.adapters.prices import PriceMeter
 from midcourse.models.script import CUT_OFF
 from midcourse.runtime.calls import current_call
 
 Way = Literal["prefix", "quote", "again"]
+M = TypeVar("M")
 
 _TAKES_A_PREFIX: Final = re.compile(
     r"claude-(?:instant|2|3|(?:opus|sonnet|haiku)-4(?:[-.](?:[0-5]|\d{8})(?!\d)|(?![-.]?\d)))"
@@ -111,10 +113,10 @@ def _ends_a_unit(text: str) -> bool:
 class ModelAnswer:
     """The text of one attempt. ``said`` is the text that it continues, empty if the answer begins anew."""
 
-    def __init__(self, way: Way) -> None:
+    def __init__(self, way: Way = "again") -> None:
         """``way``: how the answer would be continued if it were cut now."""
         self._call = current_call()
-        self._way: Way = way
+        self.way: Way = way
         self._new = ""
         self.pieces = 0
         self._call.can_continue("")
@@ -128,6 +130,11 @@ class ModelAnswer:
         """The whole text, from the beginning."""
         return self.said + self._new
 
+    def continued(self, messages: Iterable[M], begun: Callable[[str], M], wish: Callable[[str], M]) -> list[M]:
+        """Return the messages with what was said before, as ``begun`` makes it; if it is quoted, with a ``wish``."""
+        more = [begun(self.said.rstrip())] if self.said else []
+        return [*messages, *more, *([wish(go_on(self.said))] if self.is_quoted else [])]
+
     def begin_again(self) -> None:
         """Drop the earlier text, which the provider did not accept. Call it before any new text."""
         self.said, self._joint = "", Joint("")
@@ -136,8 +143,16 @@ class ModelAnswer:
     def take(self, text: str, meter: PriceMeter, model: str, *, said: int = 0, heard: int = 0) -> str:
         """Add a piece and return what is new in it. ``said`` and ``heard`` are tokens, if the provider reports them."""
         self.pieces += 1
-        self._call.can_continue("" if self._way == "again" else self._way)
+        self.can_continue()
         meter.count(model, max(said, self.pieces), heard)
+        return self.say(text)
+
+    def can_continue(self) -> None:
+        """Note that the answer could be continued, if it were cut now."""
+        self._call.can_continue("" if self.way == "again" else self.way)
+
+    def say(self, text: str) -> str:
+        """Add a piece and return what is new in it."""
         return self._keep(self._joint.take(text))
 
     def used(self, cost: float | None, tokens: int | None) -> None:

@@ -1,4 +1,4 @@
-"""One run of a graph in one session: what its models, tools and nodes share, and how they find it."""
+"""One run of a graph in one session: what its models, tools and nodes share, how they find it, and what it asks."""
 
 import asyncio
 import hashlib
@@ -278,6 +278,9 @@ def valid(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
                 text = f"The call was not made: its arguments are no JSON object: {wrong['args']}"
                 made.append(known or ToolMessage(text, tool_call_id=wrong["id"] or "", name=wrong["name"]))
     return made
+
+
+# ---- what a graph asks people
 
 
 def as_interrupt(value: Any) -> Interrupt:

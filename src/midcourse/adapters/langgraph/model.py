@@ -19,7 +19,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableParallel, RunnableSequence
 from langchain_core.tools import BaseTool
 
-from midcourse.adapters.continuation import ModelAnswer, Way, go_on, takes_a_prefix
+from midcourse.adapters.continuation import ModelAnswer, Way, takes_a_prefix
 from midcourse.adapters.conversation_history import OwnIds
 from midcourse.adapters.held_agent import MODEL
 from midcourse.adapters.langgraph.functions import running
@@ -98,7 +98,7 @@ class LangChainStepModel(BaseChatModel):
                 _asks_inner.set(True)
                 whole: AIMessageChunk | None = None
                 answer = ModelAnswer(way_of(self.inner, kwargs))
-                asked = continued(sent, answer)
+                asked = answer.continued(sent, AIMessage, HumanMessage)
                 named, meter = name_of(self.inner), PriceMeter([asked, kwargs.get("tools")])
                 meter.begin(named)
                 try:
@@ -251,6 +251,9 @@ def _all_calls(message: AIMessage) -> list[dict[str, Any]]:
     return [dict(call) for call in (*message.tool_calls, *message.invalid_tool_calls)]
 
 
+# ---- an answer that was cut
+
+
 def name_of(model: BaseChatModel) -> str:
     """Return the name of a model, as far as its class tells it."""
     return str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
@@ -266,14 +269,6 @@ def way_of(model: BaseChatModel, asked: Mapping[str, Any]) -> Way:
     thinks = bool(getattr(model, "thinking", None))
     is_anthropic = package.startswith("langchain_anthropic")
     return "prefix" if is_anthropic and takes_a_prefix(name_of(model)) and not thinks else "quote"
-
-
-def continued(messages: list[BaseMessage], answer: ModelAnswer) -> list[BaseMessage]:
-    """Return the messages as they are, or with what an earlier attempt said, to be continued."""
-    if not answer.said:
-        return messages
-    begun = AIMessage(answer.said.rstrip())
-    return [*messages, begun, HumanMessage(go_on(answer.said))] if answer.is_quoted else [*messages, begun]
 
 
 def whole_content(content: str | Sequence[str | dict[Any, Any]], text: str) -> Any:

@@ -1,4 +1,4 @@
-"""The input items of an OpenAI agent in ``run.history``: each written once, and read back as they were."""
+"""The input items of an OpenAI agent in ``run.history``, and the results of its tools: read back as they were."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ from openai.types.responses import (
 from pydantic import BaseModel, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from midcourse.adapters.continuation import ModelAnswer, go_on
+from midcourse.adapters.continuation import ModelAnswer
 from midcourse.adapters.conversation_history import OwnIds, SavedHistory
 from midcourse.adapters.held_agent import MODEL, became, step_key
 from midcourse.runtime.run import Run
@@ -113,7 +113,7 @@ def continued(given: dict[str, Any], answer: ModelAnswer) -> dict[str, Any]:
         return given
     before = given["input"]
     items: list[Any] = [told(before)] if isinstance(before, str) else list(before)
-    return {**given, "input": [*items, said(answer.said.rstrip()), told(go_on(answer.said))]}
+    return {**given, "input": answer.continued(items, said, told)}
 
 
 def whole(response: ModelResponse, text: str) -> ModelResponse:
@@ -179,6 +179,8 @@ def _sent(items: Iterable[Any]) -> list[Item]:
     return [cast("Item", item) for item in items]
 
 
+# ---- the results of tools
+
 _TAG: Final = "openai-agents:output"
 _KINDS: Final[dict[str, type[BaseModel]]] = {
     kind.__name__: kind for kind in (ToolOutputText, ToolOutputImage, ToolOutputFileContent)
@@ -233,6 +235,8 @@ def _in_type(result: Any, declared: TypeAdapter[Any] | None) -> Any:
 def _as_text(result: Any) -> str:
     return json.dumps(result, sort_keys=True)
 
+
+# ---- who has used one
 
 _USED: Final = "used"
 """The key of ``run.state`` that has the names of the agents, and their turn."""

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from midcourse.adapters.continuation import OBJECTS, Way, kept
+from midcourse.adapters.continuation import OBJECTS, ModelAnswer, Way
 from midcourse.adapters.plain.replies import ModelReply
 from midcourse.adapters.plain.stream_readers import READERS, ChatCompletionsReader, ModelError, StreamReader
 from midcourse.adapters.prices import PriceMeter
@@ -65,7 +65,8 @@ class Streamed(AsyncIterator[str | StreamEnd]):
             )
         call, address = current_call(), str(getattr(client, "base_url", ""))
         most = next((request[name] for name in reader.most if isinstance(request.get(name), int)), None)
-        asked = _continued(reader, request, address)
+        answer = ModelAnswer()
+        asked = reader.continued(request, answer, address) if answer.said else request
         meter = PriceMeter(
             {name: asked.get(name) for name in (reader.prompt, "system", "tools")}, at_most=most, url=address
         )
@@ -75,20 +76,20 @@ class Streamed(AsyncIterator[str | StreamEnd]):
             try:
                 stream = await create(**asked)
             except Exception as error:
-                if not reader.continues or getattr(error, "status_code", 0) not in OBJECTS:
+                if not answer.said or getattr(error, "status_code", 0) not in OBJECTS:
                     raise
-                call.continue_at(0)  # it does not take what was said: the answer begins again
+                answer.begin_again()
                 reader = type(reader)()
                 stream = await create(**reader.asked(self._request))
             async for event in stream:
-                if text := reader.take(event):
-                    way: Way = self._on_cut or reader.way(request, address)
-                    call.can_continue("" if way == "again" else way)
+                if text := answer.say(reader.take(event)):
+                    answer.way = self._on_cut or reader.way(request, address)
+                    answer.can_continue()
                     call.spend(reader.cost(meter), reader.tokens)
                     yield text
             if not reader.ended:
                 raise ModelError("The stream ended before the model had.") from ConnectionResetError()
-            if text := reader.rest():
+            if text := answer.rest():
                 yield text
         except Exception as error:
             explain_error(error, client, address)
@@ -100,17 +101,9 @@ class Streamed(AsyncIterator[str | StreamEnd]):
             if stream is not None:
                 await stream.close()
             call.spend(reader.cost(meter), reader.tokens)
-        value = reader.reply(call.step, request) if self._whole else None
+        whole = answer.text if answer.said else None
+        value = reader.reply(call.step, request, whole) if self._whole else None
         yield StreamEnd(value=value, cost=reader.cost(meter), tokens=reader.tokens)
-
-
-def _continued(reader: StreamReader, request: dict[str, Any], address: str) -> dict[str, Any]:
-    """Return the request as it is, or with what the earlier attempt said, to be continued."""
-    call = current_call()
-    call.can_continue("")
-    said = kept(call.prefix, call.way)
-    call.continue_at(len(said))
-    return reader.continued(request, said, call.way, address) if said else request
 
 
 def streamed(create: Create, *, on_cut: Way | None = None, **request: Any) -> Streamed:
@@ -170,6 +163,8 @@ def _prepared(create: Create) -> "tuple[StreamReader, Create, object]":
     once = client.with_options(max_retries=0)
     return reader(), cast("Create", getattr(kind(once), getattr(create, "__name__", "create"))), client
 
+
+# ---- what a client raises
 
 _SHORTEST_SECRET: Final = 8
 """A shorter key, as servers without keys are given, may be a word of any sentence."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from midcourse.adapters.continuation import Joint, Way, go_on, takes_a_prefix
+from midcourse.adapters.continuation import ModelAnswer, Way, go_on, takes_a_prefix
 from midcourse.adapters.conversation_history import OwnIds
 from midcourse.adapters.held_agent import step_key
 from midcourse.adapters.plain.replies import Api, ModelReply, ToolCall
@@ -51,8 +51,6 @@ class StreamReader(ABC):
         self.pieces = 0
         self.text: list[str] = []
         self.fingerprint = ""
-        self.continues = False
-        self._joint = Joint("")
 
     def asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request as it is made."""
@@ -63,13 +61,11 @@ class StreamReader(ABC):
     def way(self, request: Mapping[str, Any], address: str) -> Way:
         """Return how this answer would be continued if it were cut."""
 
-    def continued(self, request: Mapping[str, Any], said: str, way: str, address: str) -> dict[str, Any]:
-        """Return the request that continues what was ``said``: the answer begins with it from here on."""
-        self.text, self.continues = [said], True
-        if way == "prefix":
-            return self.prefixed(request, said, address)
-        self._joint = Joint(said)
-        return self._quoted(request, said)
+    def continued(self, request: Mapping[str, Any], answer: ModelAnswer, address: str) -> dict[str, Any]:
+        """Return the request that continues what the answer has ``said``."""
+        if answer.is_quoted:
+            return self._quoted(request, answer.said)
+        return self.prefixed(request, answer.said, address)
 
     def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
         """Return the request with the beginning of its answer."""
@@ -90,18 +86,22 @@ class StreamReader(ABC):
         """Take in an event and return the text that it brings."""
 
     @abstractmethod
-    def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
-        """Return the messages in the form of the API, and the own id, name and written arguments of each call."""
+    def spoken(self, own: Own, whole: str | None) -> tuple[list[Any], list[tuple[str, str, str]]]:
+        """Return the messages in the form of the API, and the own id, name and written arguments of each call.
 
-    def reply(self, step: str, request: Mapping[str, Any]) -> ModelReply:
+        ``whole``: the text of an answer that continues another.
+        """
+
+    def reply(self, step: str, request: Mapping[str, Any], whole: str | None = None) -> ModelReply:
         """Return the whole answer of a step. No id of a call is in the request already: providers refuse that."""
-        messages, calls = self.spoken(OwnIds(_ids(request)).own)
+        messages, calls = self.spoken(OwnIds(_ids(request)).own, whole)
         prefix = step.rpartition("/")[2].replace("#", ".")
         made = (
             ToolCall(id, name, spelled, step_key(f"{prefix}.{at}"), self.api)
             for at, (id, name, spelled) in enumerate(calls)
         )
-        return ModelReply("".join(self.text), tuple(made), tuple(messages), self.ended)
+        text = "".join(self.text) if whole is None else whole
+        return ModelReply(text, tuple(made), tuple(messages), self.ended)
 
     @property
     def tokens(self) -> int:
@@ -114,15 +114,8 @@ class StreamReader(ABC):
             return dollars(self.model, TokenUsage())
         return meter.price(self.model, replace(self.used, said=self.tokens))
 
-    def rest(self) -> str:
-        """Return the text that was held back as a possible repetition, now that the stream has ended."""
-        text = self._joint.rest()
-        self.text.append(text)
-        return text
-
     def _said(self, text: str) -> str:
         self.pieces += bool(text)
-        text = self._joint.take(text)
         self.text.append(text)
         return text
 
@@ -189,8 +182,8 @@ class ChatCompletionsReader(StreamReader):
         call["id"] = call["id"] or part.id or ""
         return call
 
-    def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
-        text = "".join(self.text)
+    def spoken(self, own: Own, whole: str | None) -> tuple[list[Any], list[tuple[str, str, str]]]:
+        text = "".join(self.text) if whole is None else whole
         in_order = sorted(self._calls, key=lambda found: found[0])
         calls = [(own(call["id"]), call["name"], call["arguments"]) for _, call in in_order]
         message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
@@ -261,7 +254,7 @@ class ResponsesReader(StreamReader):
             cached = (details.cached_tokens if details else 0) or 0
             self.used = TokenUsage(response.usage.input_tokens, response.usage.output_tokens, cached)
 
-    def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
+    def spoken(self, own: Own, whole: str | None) -> tuple[list[Any], list[tuple[str, str, str]]]:
         calls: list[tuple[str, str, str]] = []
         messages: list[Any] = []
         for item in self._output or self._done:  # some leave it out of the last event
@@ -270,7 +263,7 @@ class ResponsesReader(StreamReader):
                 message["call_id"] = own(item.call_id)
                 calls.append((message["call_id"], item.name, item.arguments))
             messages.append(message)
-        return _whole_text(messages, "".join(self.text)) if self.continues else messages, calls
+        return messages if whole is None else _whole_text(messages, whole), calls
 
 
 class MessagesReader(StreamReader):
@@ -344,7 +337,7 @@ class MessagesReader(StreamReader):
             self.used = TokenUsage(fresh + cached + written, self.used.said, cached, written)
         self.used = replace(self.used, said=usage.output_tokens or self.used.said)
 
-    def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
+    def spoken(self, own: Own, whole: str | None) -> tuple[list[Any], list[tuple[str, str, str]]]:
         calls: list[tuple[str, str, str]] = []
         for index, block in self._blocks.items():
             spelled = self._spelled.get(index) or json.dumps(block.get("input") or {}, ensure_ascii=False)
@@ -354,11 +347,11 @@ class MessagesReader(StreamReader):
                 block["id"] = own(block["id"])
                 calls.append((block["id"], block["name"], spelled))
         blocks = list(self._blocks.values())
-        if self.continues:
+        if whole is not None:
             # It continues in a block of its own, which is one with the text before.
             texts = [block for block in blocks if block["type"] == "text"]
             others = [block for block in blocks if block["type"] != "text"]
-            blocks = [{**(texts[0] if texts else {"type": "text"}), "text": "".join(self.text)}, *others]
+            blocks = [{**(texts[0] if texts else {"type": "text"}), "text": whole}, *others]
         # A block of no text is streamed, but not taken back.
         kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
         return ([{"role": "assistant", "content": kept}] if kept else []), calls

@@ -1,4 +1,4 @@
-"""The messages of a Pydantic AI agent in ``run.history``: each written once, and read back as they were."""
+"""The messages of a Pydantic AI agent in ``run.history``, and the results of its tools: read back as they were."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -113,6 +113,8 @@ def load_response(content: Any) -> ModelResponse:
 def _calls(message: ModelMessage) -> list[ToolCallPart]:
     return [part for part in message.parts if isinstance(part, ToolCallPart)] if message.kind == "response" else []
 
+
+# ---- the results of tools
 
 _RETURN: Final = "pydantic-ai:tool-return"
 _CONTENT: Final = "pydantic-ai:content"

@@ -24,7 +24,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
-from midcourse.adapters.continuation import OBJECTS, ModelAnswer, Way, go_on, takes_a_prefix
+from midcourse.adapters.continuation import OBJECTS, ModelAnswer, Way, takes_a_prefix
 from midcourse.adapters.held_agent import MODEL, NewCourse
 from midcourse.adapters.prices import PriceMeter, TokenUsage, dollars, priced
 from midcourse.adapters.pydantic_ai.conversation import dump, interrupted, load_response
@@ -114,6 +114,8 @@ def _streams(model: Model) -> bool:
     return type(model).request_stream is not Model.request_stream
 
 
+# ---- the answer, as a step reads it
+
 Keep = Callable[[ModelResponse], ModelResponse]
 
 
@@ -130,7 +132,11 @@ async def spoken(
     It continues the earlier attempt, if possible; a cut is charged with its usage.
     """
     answer = ModelAnswer(_way(model, settings, parameters))
-    asked = [*messages, *_continued(answer)]
+    asked = answer.continued(
+        messages,
+        lambda text: ModelResponse(parts=[TextPart(text)]),
+        lambda text: ModelRequest(parts=[UserPromptPart(text)]),
+    )
     at_most = settings.get("max_tokens")
     meter = PriceMeter([asked, parameters.function_tools], at_most=at_most, provider=model.system, url=model.base_url)
     meter.begin(model.model_name)
@@ -148,15 +154,6 @@ async def spoken(
             if not answer.said or answer.pieces or error.status_code not in OBJECTS:
                 raise
             answer.begin_again()
-
-
-def _continued(answer: ModelAnswer) -> list[ModelMessage]:
-    """Return the messages that ask a model to continue."""
-    if not answer.said:
-        return []
-    begun = ModelResponse(parts=[TextPart(answer.said.rstrip())])
-    wish = ModelRequest(parts=[UserPromptPart(go_on(answer.said))])
-    return [begun, wish] if answer.is_quoted else [begun]
 
 
 def _way(model: Model, settings: ModelSettings, parameters: ModelRequestParameters) -> Way:
