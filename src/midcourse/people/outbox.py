@@ -105,17 +105,11 @@ class Outbox:
 
     async def note_gone(self, webhook: Webhook, gone_at: float | None, *, by: str, now: float) -> bool:
         """Tell a webhook nothing more, because its receiver said that it is gone; None: it is there again."""
-        content = await self._content(WEBHOOKS, webhook.id, webhook)
-        if content is None or webhook.gone_at == gone_at:
+        if webhook.gone_at == gone_at:
             return False
         action, after = ("webhook.stop" if gone_at is not None else "webhook.go_on"), replace(webhook, gone_at=gone_at)
         entry = _entry(action, webhook, by, "", _where(webhook), now)
-        items = {webhook.id: msgspec.json.encode(after)}
-        try:
-            await self._store.shelve(WEBHOOKS, items, expecting={webhook.id: content}, audit=(entry,))
-        except ShelfChanged:
-            return False
-        return True
+        return await self._exchange(WEBHOOKS, webhook, {webhook.id: msgspec.json.encode(after)}, entry)
 
     async def put_test(self, row: Delivery, webhook: Webhook, *, by: str, role: str = "") -> None:
         """Put a trial into the outbox, and into the audit log who wanted it."""
@@ -156,26 +150,14 @@ class Outbox:
         Nothing else says that it is claimed than that it is not due before: if this server dies, another one sends it.
         """
         held = replace(row, next_at=until)
-        return held if await self._replace(row, held) else None
+        return held if await self.settle(row, held) else None
 
     async def settle(self, before: Delivery, after: Delivery) -> bool:
         """Write down what came of a try, unless it is gone or changed since. What ended is kept for a while.
 
         Its session may have been erased during the try, its webhook removed, or another server may have claimed it.
         """
-        return await self._replace(before, after)
-
-    async def _replace(self, before: Delivery, after: Delivery) -> bool:
-        content = await self._content(TELLING, before.key, before)
-        if content is None:
-            return False
-        items: dict[str, bytes | None] = {before.key: None} if before.key != after.key else {}
-        items[after.key] = msgspec.json.encode(after)
-        try:
-            await self._store.shelve(TELLING, items, expecting={before.key: content})
-        except ShelfChanged:
-            return False
-        return True
+        return await self._exchange(TELLING, before, {before.key: None, after.key: msgspec.json.encode(after)})
 
     async def deliveries(self, webhook: str, limit: int | None = 100) -> list[Delivery]:
         """What a webhook is and was told lately, the newest first."""
@@ -209,10 +191,19 @@ class Outbox:
         self.unreadable = elsewhere | {(shelf, key) for key in (*damaged, *bad)}
         return [one for key, one in found if one is not None and key not in bad]
 
-    async def _content(self, shelf: str, key: str, wanted: Delivery | Webhook) -> bytes | None:
-        """Return the exact content under a key, if it has not changed since it was read."""
+    async def _exchange(
+        self, shelf: str, before: Delivery | Webhook, items: Mapping[str, bytes | None], *audit: AuditEntry
+    ) -> bool:
+        """Write ``items``, unless the record is gone or has changed since it was read."""
+        key = _key(before)
         whole, _ = await readable(self._store, shelf, first=key, last=key)
-        return whole[0][1] if whole and decoded(whole[0][1], type(wanted)) == wanted else None
+        if not whole or decoded(whole[0][1], type(before)) != before:
+            return False
+        try:
+            await self._store.shelve(shelf, items, expecting={key: whole[0][1]}, audit=audit)
+        except ShelfChanged:
+            return False
+        return True
 
 
 async def forget_session(store: Store, session_id: str) -> None:
