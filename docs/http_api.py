@@ -82,8 +82,8 @@ class Page:
         yield self._table(["answer", "is", ""], self._answers(operation["responses"]))
 
     def _body(self, body: Schema) -> Iterator[str]:
-        name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
-        schema = self._schema(name)
+        taken = body["content"]["application/json"]["schema"]
+        schema = self._schema(taken.get("anyOf", [taken])[0]["$ref"].rpartition("/")[2])
         yield "The body:" if body.get("required") else "The body, which may be left out:"
         yield self._fields(schema)
         yield f"```json\n{json.dumps(schema['examples'][0])}\n```"

@@ -71,7 +71,8 @@ def texts() -> Iterator[tuple[str, str]]:
     for path in sorted((ROOT / "src" / "midcourse").rglob("*.py")):
         of_cli = "cli" in path.relative_to(ROOT).parts
         for is_docstring, text in strings(path):
-            yield "docstrings" if is_docstring else "cli" if of_cli else "sentences", text
+            if " " in text:  # a word alone is data
+                yield "docstrings" if is_docstring else "cli" if of_cli else "sentences", text
     for path in sorted((ROOT / "console" / "src").rglob("*.ts*")):
         yield "console", COMMENT.sub("", path.read_text())
 

@@ -27,12 +27,12 @@ import "./ui/gauges.css";
 import "./ui/inbox.css";
 
 const client = ownClient();
-const PoliciesPage = later(() => import("./routes/PoliciesPage").then((page) => page.PoliciesPage));
-const ReportsPage = later(() => import("./routes/ReportsPage").then((page) => page.ReportsPage));
+const PoliciesPage = later("policies", () => import("./routes/PoliciesPage").then((page) => page.PoliciesPage));
+const ReportsPage = later("reports", () => import("./routes/ReportsPage").then((page) => page.ReportsPage));
 
 function Console(): JSX.Element {
   const isOutside = isLoginAddress() || !pageKey(client.base);
-  const { found: me, connection } = useReading(async () => {
+  const { found: me, connection } = useReading(client, async () => {
     if (isOutside) return null;
     const known = await client.get<Me>("/me");
     client.identity = self.value = known.name;

@@ -74,7 +74,7 @@ function told(story: Told[]): Live {
     { step: "1/send_report#0", name: "send_report", outcome: still ? "still running" : "cannot be undone", effect: "irreversible", attempt: 1, detail: "", arguments: '{"to":"finance-team@example.com"}' },
     { step: "1/create_table#0", name: "create_table", outcome: "kept", effect: "reversible", attempt: 1, detail: "", arguments: '{"name":"scratch.churn_scores"}' },
   ];
-  live.receipt.value = { lines, final: !still, is_preview: false, begins_anew: false, table: "" };
+  live.receipt.value = { lines, final: !still, is_preview: false, begins_anew: false, children: 0, table: "" };
   live.durability.value = "power";
   live.stream.value = { state: "live", why: "", since: Date.now(), problem: null };
   live.rev.value += 1;

@@ -237,7 +237,7 @@ def describe(error: BaseException) -> str:
     """Return the text of any exception in a form that can be journaled, and not endless."""
     try:
         text = str(error)
-    except Exception as another:  # noqa: BLE001 - a user's class may fail even at this
+    except BaseException as another:  # noqa: BLE001 - a user's class may fail even at this, and end no more than itself
         text = f"(its text cannot be made: {type(another).__name__})"
     return encodable_text(text[:10_000])
 

@@ -10,6 +10,8 @@ import typer
 
 from midcourse.cli.groups import EVERYDAY, GROUPS, MOVED, SERVING
 from midcourse.cli.main import build
+from midcourse.core import commands as cmd
+from midcourse.core.parameters import parameters
 from tests.cli.conftest import Command
 
 ROOT: Any = typer.main.get_command(build())
@@ -49,6 +51,27 @@ def test_each_command_of_sessions_takes_a_store_a_server_and_json(midcourse: Com
     for path in (*EVERYDAY, "doctor", "inbox list", "policy save", "session rate", "kill-switch throw"):
         options = {option for one in COMMANDS[path].params for option in one.opts}
         assert {"--store", "--url", "--token", "--json"} <= options, path
+
+
+@pytest.mark.parametrize("kind", cmd.SENT, ids=cmd.verb)
+def test_a_control_has_the_help_choices_and_defaults_of_the_table_of_commands(kind: type[cmd.AnyCommand]) -> None:
+    place = {"label": "intervention label", "rate": "session rate"}.get(cmd.verb(kind), cmd.verb(kind))
+    if place not in COMMANDS:
+        assert kind in (cmd.Edit, cmd.Withdraw, cmd.OutsideEvent, cmd.Budget)  # of programs; resume --budget
+        return
+    assert kind.sent is not None
+    known = {name: one for name, one in parameters(kind).items() if name not in cmd.Command.__struct_fields__}
+    shown = {one.name: one for one in COMMANDS[place].params if one.name in known}
+    assert set(known) - set(shown) <= {"lapses"}
+    for name, option in shown.items():
+        if name == "value":  # as text, or as JSON
+            continue
+        assert option.help == known[name].help.replace("`", "")
+        if not option.required:
+            assert option.default == known[name].default
+        assert option.required == (known[name].is_required or name in kind.sent.chosen)
+    waits = next(one for one in COMMANDS[place].params if one.name == "wait")
+    assert waits.default == kind.sent.wait
 
 
 def test_without_a_command_it_says_what_there_is(midcourse: Command) -> None:

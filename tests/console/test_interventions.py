@@ -101,7 +101,9 @@ def test_what_a_policy_did_is_told_with_its_reason_its_arithmetic_and_what_it_di
     expect(window.page.locator(".course .mk").last).to_contain_text("policy standard v1, paused")
     expect(run.tray).not_to_contain_text("5 repeats")
     expect(run.slot("Resume")).not_to_have_accessible_name(re.compile("with your change"))
-    expect(run.assertive).to_have_text(re.compile("^Paused by policy standard v1. Waiting for you: It goes round"))
+    expect(run.assertive).to_have_text(
+        re.compile("^Paused by policy standard v1. Waiting for an answer: It goes round")
+    )
 
 
 def test_an_intervention_is_called_right_or_wrong_with_one_tap_and_everybody_sees_it(

@@ -145,7 +145,7 @@ def test_an_ask_is_answered_with_one_key_unless_there_are_two(window: Window, ap
     session = api.start("cleaner", goal("Clean the contacts"))
     run = window.watch(session)
     run.is_at("waiting")
-    expect(run.assertive).to_have_text(re.compile("Waiting for you: Allow"))
+    expect(run.assertive).to_have_text(re.compile("Waiting for an answer: Allow"))
     window.page.keyboard.press("e")
     expect(run.tray.get_by_label("Your answer")).to_be_focused()
     window.page.keyboard.type("ax")

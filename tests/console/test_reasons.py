@@ -45,10 +45,10 @@ READ: Final = {
     "fleet": ("", r"/sessions\?"),
     "run": ("?run=", r"/sessions/"),
     "inbox": ("?inbox", r"/inbox$"),
-    "policies": ("?policies", r"/policies$"),
+    "policies": ("?policies", r"/policies\?"),
     "one policy": ("?policy=standard", r"/policies/standard$"),
     "reports": ("?reports", r"/reports\?"),
-    "new run": ("?new", r"/agents$"),
+    "new run": ("?new", r"/agents\?"),
 }
 
 

@@ -528,6 +528,23 @@ def test_a_press_that_is_not_sent_is_named_on_every_other_page(browser: Browser,
         assert len(api.events(session, "session.pause_requested")) == 1
 
 
+def test_a_page_that_was_not_loaded_yet_keeps_the_top_bar_and_comes_once_the_server_is_back(
+    browser: Browser, place: Place
+) -> None:
+    server = place()
+    with seen_by(browser, server) as window:
+        page = window.open()
+        server.kill()
+        expect(window.top).to_contain_text("Server does not answer")
+        since = re.findall(rf"not answered since ({CLOCK})", page.get_by_role("main").inner_text())
+        window.top.get_by_role("link", name="Reports").click()
+        expect(page.get_by_role("main")).to_contain_text("It is retried automatically.")
+        expect(window.top).to_contain_text("Server does not answer")
+        assert re.findall(rf"not answered since ({CLOCK})", page.get_by_role("main").inner_text()) == since
+        place(port=server.port)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Report")
+
+
 # ---- the cap is reached
 
 

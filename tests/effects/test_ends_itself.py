@@ -8,9 +8,10 @@ import pytest
 
 import midcourse
 from midcourse.core.events import HoldReleased
+from midcourse.errors import InterruptRequested
 from midcourse.runtime.call_recovery import HAPPENED
 from midcourse.runtime.tools import declared_tool
-from tests.promises.harness import Place, Tool, history, resumable, types, until
+from tests.promises.harness import Place, Tool, history, resumable, types, until, until_status
 
 
 async def cancel_something_of_its_own() -> None:
@@ -61,6 +62,25 @@ async def end_an_async_loop() -> None:
     raise StopAsyncIteration
 
 
+async def call_itself_interrupted() -> None:
+    raise InterruptRequested
+
+
+def call_itself_interrupted_in_thread() -> None:
+    raise InterruptRequested
+
+
+class Unprintable(Exception):
+    """Its text ends the program that wants to read it."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+async def raise_what_cannot_be_printed() -> None:
+    raise Unprintable
+
+
 BODIES: list[tuple[Callable[[], Awaitable[None]] | Callable[[], None], str]] = [
     (cancel_something_of_its_own, "CancelledError"),
     (leave_async, "SystemExit"),
@@ -74,6 +94,9 @@ BODIES: list[tuple[Callable[[], Awaitable[None]] | Callable[[], None], str]] = [
     (close_like_a_generator_in_thread, "RuntimeError"),
     (end_an_async_loop_in_thread, "StopAsyncIteration"),
     (end_an_async_loop, "StopAsyncIteration"),
+    (call_itself_interrupted, "InterruptRequested"),
+    (call_itself_interrupted_in_thread, "InterruptRequested"),
+    (raise_what_cannot_be_printed, "Unprintable"),
 ]
 
 
@@ -125,7 +148,19 @@ async def test_a_tool_in_a_process_that_ends_itself_fails_its_step_and_nothing_e
         assert await session.result() == "went on"
 
 
-ENDS: list[type[BaseException]] = [SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError]
+async def test_an_agent_whose_error_cannot_be_printed_fails_and_nothing_else(place: Place) -> None:
+    async def fails(_run: midcourse.Run) -> None:
+        raise Unprintable
+
+    async with place.open(agent := resumable(fails)) as mc:
+        session = await mc.start(agent)
+        assert await until_status(session, "failed") == "failed"
+
+
+ENDS: list[type[BaseException]] = [
+    *(SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError),
+    *(InterruptRequested, Unprintable),
+]
 
 
 @pytest.mark.parametrize("error", ENDS)

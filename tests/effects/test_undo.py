@@ -15,7 +15,7 @@ from tests.effects.child import driving
 from tests.effects.clients import SETTLE, TOOLS
 from tests.effects.made_tools import made
 from tests.effects.remote import Remote
-from tests.promises.harness import Place, history, resumable, until, until_status, until_true
+from tests.promises.harness import Place, Tool, history, resumable, until, until_status, until_true
 
 CHOICES: tuple[UndoChoice, ...] = ("in-flight", "all", "none")
 
@@ -349,6 +349,24 @@ async def test_a_receipt_is_json_and_back(place: Place, remote: Remote) -> None:
         plain: dict[str, Any] = msgspec.json.decode(content)
         assert plain["final"] is receipt.final
         assert [line["name"] for line in plain["lines"]] == ["build", "send"]
+
+
+async def test_the_receipt_of_a_parent_does_not_say_that_nothing_was_changed(place: Place) -> None:
+    """The effects of its children are in receipts of their own: it says that there are some."""
+    kid = resumable(lambda run: run.step("send", Tool(effect="write").run), name="kid")
+
+    async def spawns(run: midcourse.Run) -> None:
+        await run.spawn(kid, "one", key="one")
+        await run.ask("Well?")
+
+    async with place.open(one := resumable(spawns), kid) as mc:
+        session = await mc.start(one)
+        await until_status(session, "waiting")
+        assert (await session.preview())["all"].children == 1
+        await session.cancel(until="stopped")
+        [told, of_children] = str(await session.receipt()).splitlines()
+        assert told == "no call of the session itself that could have an effect had begun"
+        assert of_children == "Its child has a receipt of its own."
 
 
 async def test_nothing_done_is_an_empty_receipt_in_words(place: Place) -> None:

@@ -2,6 +2,8 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Literal
 
 from tests.promises.harness import Place
@@ -83,6 +85,18 @@ def damage_head(place: Place, session: str) -> None:
     with place.tables() as connection:
         (head,) = connection.execute("SELECT head FROM sessions WHERE id = ?", (session,)).fetchone()
         connection.execute("UPDATE sessions SET head = ? WHERE id = ?", (flipped(head), session))
+
+
+def damage_id(file: Path, session: str, byte: int) -> None:
+    """Change the first letter of a session's id in its row of a closed file, and not in the index."""
+    with closing(sqlite3.connect(file)) as connection:
+        (agent,) = connection.execute("SELECT agent FROM sessions WHERE id = ?", (session,)).fetchone()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = bytearray(file.read_bytes())
+    row = f"{session}{agent}".encode()
+    assert content.count(row) == 1
+    content[content.index(row)] = byte
+    file.write_bytes(content)
 
 
 def damage_command(place: Place, session: str, command: str) -> None:

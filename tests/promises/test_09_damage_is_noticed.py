@@ -229,6 +229,28 @@ async def test_a_cancel_of_a_parent_ends_although_a_child_is_damaged_and_its_rec
     assert undone == ["own"]
 
 
+@pytest.mark.parametrize("byte", [0x72, 0xF3])
+async def test_a_child_whose_id_is_damaged_is_found_and_not_begun_a_second_time(tmp_path: Path, byte: int) -> None:
+    """One byte of its row: what it has done is in its journal, and its parent waits for it."""
+    place, pay, barrier = Place("sqlite", tmp_path), Tool(effect="write"), Tool(holds=True)
+
+    async def child(run: midcourse.Run) -> object:
+        await run.step("pay", pay.run, 7)
+        return await run.step("barrier", barrier.run, "done")
+
+    kid = resumable(child, name="kid")
+    parent = resumable(lambda run: run.spawn(kid, "child", key="child"), name="parent")
+    async with place.open(parent, kid, grace=0) as mc:
+        session = await mc.start(parent)
+        await barrier.entered.wait()
+        [name] = (await session.state()).children.values()
+    barrier.may_end.set()
+    damage.damage_id(place.path, name, byte)
+    async with place.open(parent, kid) as mc:
+        assert await (await mc.get(session.id)).result() == "done"
+    assert len(pay.begun) == 1
+
+
 # ---- any byte of the file
 
 _STEPS = 6

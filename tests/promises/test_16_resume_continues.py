@@ -253,6 +253,47 @@ async def test_what_a_child_wants_is_priced_against_its_parents_budget(kind: str
         assert await spent(session) == 0.4
 
 
+async def test_a_child_that_outlives_its_parent_spends_from_that_budget_which_can_still_be_raised(place: Place) -> None:
+    """Its pause names the budget to raise; raised, a resume of the child brings it to its end."""
+    costly, held, held_below = Tool(cost=0.2), Tool(holds=True), Tool(holds=True)
+
+    async def work(run: midcourse.Run) -> None:
+        await run.step("held", held_below.run)
+        for _ in range(2):
+            await run.step("costly", costly.run)
+
+    async def leave(run: midcourse.Run) -> str:
+        spawned = asyncio.ensure_future(run.spawn(child, "a part"))
+        await run.step("held", held.run)
+        spawned.cancel()
+        return "left"
+
+    child = resumable(work, name="child")
+    parent = capped(leave, name="parent")
+    settings = midcourse.Settings(approve_paid=False, poll=0.05, unreachable_after=30.0)
+    async with place.open(parent, child, settings=settings) as mc:
+        session = await mc.start(parent, "a goal")
+        await until_true(lambda: bool(held.begun and held_below.begun))
+        await session.pause()
+        held.may_end.set()
+        held_below.may_end.set()
+        await until_status(session, "paused")
+        await session.resume()
+        assert await session.result() == "left"
+        [below] = [await mc.get(one.id) for one in await mc.list() if one.parent is not None]
+        await until_status(below, "paused")
+        await below.resume()
+        await until_true(lambda: len(costly.begun) == 1)
+        await until_status(below, "paused")
+        pause = (await below.state()).pause
+        assert pause is not None
+        assert session.id in pause.reason
+        await session.raise_budget(0.5)
+        await below.resume()
+        await below.result()
+        assert len(costly.begun) == 2
+
+
 async def test_what_a_tool_declares_or_tells_counts_and_one_too_dear_is_not_begun(place: Place) -> None:
     cheap, costly = Tool(cost=0.1), Tool(cost=0.15)
 

@@ -128,7 +128,8 @@ async def test_what_was_decided_before_a_switch_came_is_no_refusal(verb: str, pl
         reply = await (session.lift() if verb == "lift" else session.resume())
         assert reply.status == "halted"
         after = types([one for one in await history(session) if one.position > before])
-        assert (after[0], after[-1]) == ("session.halt_lifted", "session.halted")
+        assert after[0] == "session.halt_lifted"
+        assert "session.halted" in after  # a step may follow that did not begin
         before = (await session.state()).position
         with pytest.raises(Refused, match="is in force over") as refused:
             await session.lift()
@@ -239,7 +240,7 @@ async def test_a_switch_that_cannot_be_written_stops_all_the_same_and_says_so(pl
         store.fails = lambda write: write in ("shelve", "put", "decide", "append")
         report = await mc.kill_switch.throw(ALL, "freeze", wait=1.0)
         assert not report.durable
-        assert str(report).endswith("It stands in this process, which writes it when it can.")
+        assert str(report).endswith("It is on in this process, which writes it when it can.")
         begun = len(tool.begun)
         for found in (report, await mc.kill_switch.report(report.switch.id), *await mc.kill_switch.reports()):
             assert [line.state for line in found.sessions] == ["stopped"]  # also to whoever asks later

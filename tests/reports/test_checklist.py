@@ -112,7 +112,7 @@ def test_one_answer_says_as_little_here_as_in_the_report(after: float) -> None:
     found = items(report)["answered"]
     assert (report.answers.within.verdict, found.answer) == ("too few to say", "unknown")
     assert found.number.startswith(f"{'100' if after < 300 else '0'} % of 1 answers")
-    assert found.todo == "Too few to say: 30 answers say enough."
+    assert found.todo == "Too few to say: it takes 30 answers."
 
 
 def test_labels_must_be_enough_and_right_often_enough() -> None:

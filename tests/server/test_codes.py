@@ -29,6 +29,7 @@ from tests.promises.harness import Place
 from tests.server.live_server import TOKEN, Running, serving
 from tests.server.sessions_by_status import Standing, standing
 from tests.server.test_document import DOCUMENT, OPERATIONS, resolved
+from tests.unit.core.stories import STOP
 
 ADDRESS = {
     one["operationId"]: (method, path) for path, methods in DOCUMENT["paths"].items() for method, one in methods.items()
@@ -114,6 +115,22 @@ class World:
             halt = cmd.Halt(id=CommandId("halt"), by="op", role="operate")
             await mc._control.send(SessionId(name), halt, until="decided", wait=20)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
+    def left_alone(self) -> str:
+        """A session that a policy has paused, of an agent that only the process which started it had."""
+        return asyncio.run(self._left_alone())
+
+    async def _left_alone(self) -> str:
+        @midcourse.agent(name="closure", version="1")
+        async def closure(run: midcourse.Run) -> object:
+            return await run.ask("May I?")
+
+        async with midcourse.open(self._store) as mc:
+            session = await mc.start(closure, "x", terms=midcourse.Terms(budget=1.0))
+            await session.next_ask()
+            stop = cmd.Intervene(id=CommandId("policy"), by="policy:standard@1", decision=STOP)
+            await mc._control.send(session.id, stop, until="stopped", wait=20)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+            return session.id
+
     def cancelling(self) -> str:
         """A session that is being cancelled and does not end."""
         entered.clear()
@@ -168,7 +185,7 @@ def at(operation: str, status: str, **body: object) -> Provoked:
     """Ask for it of a session in that status."""
 
     def provoke(world: World) -> httpx2.Response:
-        made = {"halted": world.halted, "cancelling": world.cancelling}
+        made = {"halted": world.halted, "cancelling": world.cancelling, "left alone": world.left_alone}
         name = made[status]() if status in made else world.people.make(status)
         return world.ask(operation, {**_body(operation, name), **body} or None, session_id=name)
 
@@ -222,26 +239,27 @@ def _nowhere(operation: str) -> Provoked:
 
 
 def _erased(operation: str) -> Provoked:
+    """A cancel of an erased session is granted, and no ask of one is open: sent again, they have lost their answers."""
+
     def provoke(world: World) -> httpx2.Response:
-        # A cancel of an erased session is granted; one that is sent again has lost its answer.
-        name = world.people.make("paused" if operation == "cancel" else "completed")
+        status, first = _BEFORE_ERASURE.get(operation, ("completed", None))
+        name = world.people.make(status)
         body, headers = _body(operation, name) or None, {"Idempotency-Key": f"key-{name}"}
-        if operation == "cancel":
-            body = {"until": "stopped"}
+        if first is not None:
+            body = _of_session(first, name)
             assert world.ask(operation, body, headers, session_id=name).status_code == 200
-        assert world.client.delete(f"/sessions/{name}/payloads").status_code == 200
+        while world.client.delete(f"/sessions/{name}/payloads").json().get("code") == "not_ended":
+            pass
+        assert world.people.look(name)["erased_at"] is not None
         return world.ask(operation, body, headers, session_id=name)
 
     return provoke
 
 
-def _cancelled_again(world: World) -> httpx2.Response:
-    """A cancel of an erased session is granted; one that is sent again has lost its answer to the erasure."""
-    name = world.people.make("completed")
-    sent = {"Idempotency-Key": "c", "If-Match": '"running.9"'}
-    world.ask("cancel", {}, sent, session_id=name)
-    assert world.client.delete(f"/sessions/{name}/payloads").status_code == 200
-    return world.ask("cancel", {}, sent, session_id=name)
+_BEFORE_ERASURE: Mapping[str, tuple[str, dict[str, object]]] = {
+    "cancel": ("paused", {"until": "stopped"}),
+    "resume_chat": ("waiting", {"session_id": "its id", "answer": "yes", "ask_id": "ask_1"}),
+}
 
 
 def _plain(operation: str) -> Provoked:
@@ -311,7 +329,11 @@ def _keyed_chat(*messages: Mapping[str, object]) -> Provoked:
 
 
 def _of(body: Mapping[str, object], name: str) -> dict[str, object]:
-    return {"agent": "standing", **{key: name if value == "its id" else value for key, value in body.items()}}
+    return {"agent": "standing", **_of_session(body, name)}
+
+
+def _of_session(body: Mapping[str, object], name: str) -> dict[str, object]:
+    return {key: name if value == "its id" else value for key, value in body.items()}
 
 
 def _keyed_answer(world: World) -> httpx2.Response:
@@ -537,11 +559,9 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("tell_event", "session_ended"): at("tell_event", "completed"),
     ("raise_budget", "not_allowed"): at("raise_budget", "halted"),
     ("raise_budget", "not_raised"): _lowered,
-    ("raise_budget", "session_ended"): at("raise_budget", "completed"),
     ("label", "intervention_not_found"): at("label", "paused", about="int_9"),
     ("review_artifact", "artifact_not_found"): at("review_artifact", "paused"),
     ("rate", "not_allowed"): at("rate", "running"),
-    ("cancel", "session_erased"): _cancelled_again,
     ("chat", "agent_mismatch"): at("chat", "completed", agent="stubborn"),
     ("chat", "agent_unavailable"): lambda world: world.ask("chat", {"agent": "nobody", "message": "x"}),
     ("chat", "busy"): at("chat", "running", behaviour="reject"),
@@ -580,6 +600,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
 GENERAL: Mapping[str, Callable[[str], Provoked]] = {
     "session_not_found": _nowhere,
     "session_erased": _erased,
+    "agent_unavailable": lambda operation: at(operation, "left alone", **_GOES_ON.get(operation, {})),
     "precondition_failed": _stale,
     "unreadable_body": _plain,
     "invalid_input": _nonsense,
@@ -587,6 +608,12 @@ GENERAL: Mapping[str, Callable[[str], Provoked]] = {
         operation, _first_of(operation), _second_of(operation), _GRANTS.get(operation, "paused")
     ),
 }
+_GOES_ON: Mapping[str, dict[str, object]] = {
+    "answer_ask": {"value": "go on", "ask": "ask_2"},
+    "resume_chat": {"answer": "go on", "ask_id": "ask_2"},
+    "redirect": {"resume": True},
+}
+"""What would let a session that is paused for a review continue."""
 _GRANTS = {
     "answer_ask": "waiting",
     "undo": "completed",

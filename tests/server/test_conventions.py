@@ -150,6 +150,18 @@ def test_a_body_is_read_as_json_whatever_its_content_type_says(client: httpx2.Cl
 
 
 @pytest.mark.parametrize(("method", "path"), WITH_BODY)
+def test_null_counts_as_a_body_that_was_left_out_and_is_documented_where_it_may_be(
+    client: httpx2.Client, method: str, path: str
+) -> None:
+    body = DOCUMENT["paths"][path][method.lower()]["requestBody"]
+    [content] = body["content"].values()
+    null, none = (client.request(method, filled(path), content=sent) for sent in (b"null", b""))
+    takes_null = {"type": "null"} in content["schema"].get("anyOf", ())
+    assert null.status_code == none.status_code
+    assert (null.status_code != 422) is takes_null is not body.get("required", False)
+
+
+@pytest.mark.parametrize(("method", "path"), WITH_BODY)
 def test_a_body_that_cannot_be_read_is_400_and_says_so_in_a_code(client: httpx2.Client, method: str, path: str) -> None:
     for unreadable in (b"{", b"name=value&other=1", b'{"a": "\xff"}', b"[" * 100_000, b"<a/>"):
         answer = client.request(method, filled(path), content=unreadable, headers={"Content-Type": FORM})

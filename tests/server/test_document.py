@@ -14,8 +14,10 @@ import schemathesis
 from fastapi.openapi.models import OpenAPI
 
 import midcourse
+from midcourse.core import commands as cmd
 from midcourse.core.commands import Role
 from midcourse.server import Server
+from midcourse.server.delivered_asks import TOO_LATE
 from midcourse.server.problem_codes import CODES
 from midcourse.server.problems import BY_CLASS, status_of
 from midcourse.server.roles import LADDER
@@ -93,7 +95,7 @@ def test_every_address_says_what_it_does_what_it_takes_and_what_it_answers(name:
 @pytest.mark.parametrize("name", [name for name, one in OPERATIONS.items() if "requestBody" in one])
 def test_every_body_has_an_example_that_would_be_taken_and_words_for_each_field(name: str) -> None:
     [content] = OPERATIONS[name]["requestBody"]["content"].values()
-    schema = DOCUMENT["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
+    schema = DOCUMENT["components"]["schemas"][next(refs(content)).rpartition("/")[2]]
 
     for example in schema["examples"]:
         check(example, content["schema"])
@@ -227,6 +229,17 @@ def test_every_code_that_a_server_can_give_is_told_of() -> None:
     for code in {*_given_codes(), *(kind.code for kind, _ in BY_CLASS)} - frames - {"refused", "store_error"}:
         assert code in CODES, code
         assert f"| `{code}` | {CODES[code].status} |" in errors
+
+
+@pytest.mark.parametrize("kind", cmd.SENT, ids=cmd.verb)
+def test_whatever_address_sends_a_command_tells_of_every_refusal_of_it(kind: type[cmd.AnyCommand]) -> None:
+    chats = {cmd.Message: "chat", cmd.Answer: "resume_chat"}
+    sent = kind.sent
+    assert sent is not None
+    for name in (sent.operation, *([chats[kind]] if kind in chats else [])):
+        answers = map(resolved, OPERATIONS[name]["responses"].values())
+        told = {code for answer in answers for code in answer.get("x-codes", ())}
+        assert set(cmd.refusals(kind)) - told == (TOO_LATE if name == "resume_chat" else set())
 
 
 def test_every_code_is_a_code_of_some_address() -> None:

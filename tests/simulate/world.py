@@ -300,6 +300,8 @@ class World:
         elif session.status == "halted":
             await self._send("lift", name, partial(handle.lift, wait=2.0), by="healer")
         elif session.status == "paused":
+            if session.pause is not None and session.pause.wants is not None:
+                await self._pay_above(inside, session, session.pause.wants)
             await self._send("resume", name, partial(handle.resume, wait=2.0), by="healer")
         for ask in session.asks:
             value = "yes"
@@ -308,6 +310,15 @@ class World:
                 key = next((call.key for call in session.calls.values() if call.step == step), "")
                 value = DONE if key in self.remote.there else NOT_DONE
             await self._send("answer", name, partial(handle.answer, value, ask=ask.id, wait=2.0), by="healer")
+
+    async def _pay_above(self, inside: Midcourse, session: Session, dollars: float) -> None:
+        """Raise the budgets above a child that waits for them: of parents that ended before it."""
+        while session.parent is not None:
+            handle = await inside.get(session.parent)
+            session = await handle.state()
+            if session.terms.budget is not None and session.status in ENDED:
+                enough = session.terms.budget + dollars
+                await self._send("budget", session.id, partial(handle.raise_budget, enough, wait=2.0), by="healer")
 
     # ---- what is seen
 

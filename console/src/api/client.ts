@@ -1,7 +1,7 @@
 /** One request to the server: JSON in and out, problems as errors that can be shown, every change with its key. */
 
 import { signal, type Signal } from "@preact/signals";
-import { failureWords, type Heard, type Press } from "../model/contact";
+import { after, type Connection, failureWords, type Heard, type Press } from "../model/contact";
 import { pageKey } from "./pageKey";
 import type { Problem } from "./types";
 
@@ -52,6 +52,8 @@ export class Client {
   readonly unsent: Signal<readonly Press[]> = signal([]);
   /** Who the server says we are; empty: it has not said yet. */
   identity = "";
+  /** Since when the server has not been reached, in milliseconds; null: it answered last. */
+  private lostSince: number | null = null;
 
   constructor(readonly base: string, private readonly token = "") {}
 
@@ -71,6 +73,14 @@ export class Client {
   }
 
   now(): number { return Date.now() / 1000 + this.ahead; }
+
+  /** What is known of the connection after something was heard. A page that is opened while it is lost says since when it has been. */
+  after(now: Connection, heard: Heard): Connection {
+    const at = Date.now();
+    const next = after(now, heard, heard.what === "opened" || heard.what === "refused" ? at : this.lostSince ?? at);
+    this.lostSince = next.state === "lost" ? next.since : null;
+    return next;
+  }
 
   get<T>(path: string, options: Options = {}): Promise<T> { return this.send("GET", path, undefined, options); }
 
@@ -119,7 +129,7 @@ export class Client {
       throw new Unreachable(failureWords(null, isChange, isOnline), { cause: error });
     }
     this.compareClocks(answer, begun);
-    if (answer.ok) return answer;
+    if (answer.ok) { this.lostSince = null; return answer; }
     // A proxy whose server is away answers without a problem document.
     const problem = (await answer.json().catch(() => null)) as Problem | null;
     if (!problem?.code) throw new TurnedAway(unnamed(answer.status), isChange);

@@ -16,7 +16,7 @@ export interface Pause {
 
 /** Continue after a pause, or try a failed session again. `pause` (or If-Match) names the pause to lift. */
 export interface Resume {
-  /** The pause to lift; left out, the present one. */
+  /** The pause to lift, such as `pause_2`; left out, the current one. */
   pause?: string | null;
   wait?: number;
 }
@@ -25,11 +25,11 @@ export interface Resume {
 export interface Redirect {
   /** What the agent's model sees next. */
   text: string;
-  /** `step`: one more instruction; `goal`: another goal; `clarify`: an explanation. */
+  /** `step`: add an instruction; `goal`: replace the goal; `clarify`: explain something. */
   level: "step" | "goal" | "clarify";
   /** Seconds that calls in flight have to finish; left out, as long as they need. */
   grace?: number | null;
-  /** Whether a paused session continues. */
+  /** Also resume a paused session. */
   resume?: boolean;
   wait?: number;
 }
@@ -40,11 +40,11 @@ export interface Cancel {
   grace?: number;
   /** Why: kept in the journal and the audit log. */
   reason?: string;
-  /** What is rolled back; left out, what is in flight. */
+  /** `in-flight`: roll back calls in flight (the default); `all`: also finished calls, newest first; `none`: only stop. */
   undo?: "in-flight" | "all" | "none" | null;
-  /** For sessions that finish first (`protected`), by an operator: end it half-way. */
+  /** End a `protected` session at once and discard its work; takes the role `operate`. Left out, it finishes its turn. */
   force?: boolean;
-  /** With `force`: a new session begins the same anew. */
+  /** With `force`: start the same goal again in a new session. */
   restart?: boolean;
   until?: Until;
   wait?: number;
@@ -61,16 +61,16 @@ export interface Undo {
 export interface Answer {
   /** The answer: any JSON value. */
   value: unknown;
-  /** Which ask; left out, the only one that is open. A child's is named `child/ask`. */
+  /** Which ask, such as `ask_2`; left out, the only open one. A child's is `child/ask`. */
   ask?: string | null;
   wait?: number;
 }
 
 /** Say something. It opens a new turn of an ended session; while one works, `behaviour` says what it does. */
 export interface Message {
-  /** What to say. */
+  /** The message. */
   text: string;
-  /** While the agent works: wait for its turn, change the course, or be refused. */
+  /** If the agent is busy: queue the message, redirect the agent, or refuse. */
   behaviour?: "enqueue" | "redirect" | "reject";
   wait?: number;
 }
@@ -95,20 +95,20 @@ export interface OutsideEvent {
   wait?: number;
 }
 
-/** Raise the session's budget, and continue it if it is paused. */
+/** Raise the session's budget, and continue it if it is paused. Children that outlive it spend from it, too. */
 export interface Budget {
-  /** Dollars; only ever more than before. */
+  /** Dollars: more than before. */
   budget: number;
-  /** Whether a paused session continues. */
+  /** Also resume a paused session. */
   resume?: boolean;
   wait?: number;
 }
 
 /** Say whether it was right to step in; the last word counts. An agent may not. */
 export interface Label {
-  /** An intervention (`int_3`), or what a person did: a pause (`pause_1`) or a message (`msg_2`). */
+  /** An intervention (`int_3`), a pause (`pause_1`) or a message (`msg_2`). */
   about: string;
-  /** `right`, `wrong`, or `unsure`. */
+  /** Whether it was right to step in. */
   verdict: "right" | "wrong" | "unsure";
   /** Why: kept in the journal and the audit log. */
   note?: string;
@@ -117,7 +117,7 @@ export interface Label {
 
 /** Say how content you are with a session that has ended; the last word counts. An agent may not. */
 export interface Rate {
-  /** From 1, not at all, to 5. */
+  /** From 1 (bad) to 5 (good). */
   score: number;
   /** Why: kept in the journal and the audit log. */
   note?: string;

@@ -1,6 +1,6 @@
 /** Server-sent events over fetch: goes on where it was after a loss, and says while it is lost. */
 
-import { after, type Connection, CONNECTING, type Heard } from "../model/contact";
+import { type Connection, CONNECTING, type Heard } from "../model/contact";
 import { type Client, heardOf, Refusal, TurnedAway, unnamed } from "./client";
 import type { Problem } from "./types";
 
@@ -63,7 +63,7 @@ export function listen(client: Client, to: Listening): Listener {
   let wake: () => void = () => {};
   let state: Connection = { ...CONNECTING, since: Date.now() };
   const tell = (heard: Heard): void => {
-    const next = after(state, heard, Date.now());
+    const next = client.after(state, heard);
     if (next.state === state.state && next.why === state.why && next.problem?.code === state.problem?.code) return;
     state = next;
     to.connection(state);

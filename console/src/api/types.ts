@@ -37,7 +37,7 @@ export interface Reply {
   running: RunningCall[]; unknown: string[]; unreachable_since: number | null; receipt: ReceiptLine[]; sentence: string;
   finishes_first: boolean; restarted_as: string | null; paused_by?: string[];
 }
-export interface Receipt { lines: ReceiptLine[]; final: boolean; is_preview: boolean; begins_anew: boolean; table: string }
+export interface Receipt { lines: ReceiptLine[]; final: boolean; is_preview: boolean; begins_anew: boolean; children: number; table: string }
 export type Preview = Record<UndoChoice, Receipt>;
 export interface NewSession { agent: string; goal: string; task_class?: string; budget?: number }
 export type { Contact, Problem } from "../model/contact";

@@ -1,18 +1,31 @@
 /** A page whose code is loaded when somebody goes there. */
 
 import type { ComponentType, JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { Rules, useLate } from "./States";
+import { type Client, Refusal } from "../api/client";
+import { useReading } from "./reading";
+import { Waiting } from "./States";
+import { Top } from "./Top";
 
-export function later<P extends object>(load: () => Promise<ComponentType<P>>): (props: P) => JSX.Element {
+export function later<P extends { client: Client }>(page: "policies" | "reports", load: () => Promise<ComponentType<P>>): (props: P) => JSX.Element {
   let known: ComponentType<P> | null = null;
   return (props) => {
-    const [Page, keep] = useState<{ of: ComponentType<P> | null }>({ of: known });
-    const [isLost, lose] = useState(false);
-    const isLate = useLate();
-    useEffect(() => { if (!Page.of) load().then((page) => { known = page; keep({ of: page }); }, () => lose(true)); }, []);
-    if (Page.of) return <Page.of {...props} />;
-    if (isLost) return <main class="page"><div class="empty" role="alert"><b>This page could not be loaded.</b>The server does not answer, or was updated: <a href={location.href}>load it again</a>.</div></main>;
-    return <main class="page" aria-busy="true">{isLate && <Rules words="Loading the page…" rows={3} />}</main>;
+    const { found, connection } = useReading(props.client, async () => {
+      try {
+        known ??= await load();
+      } catch {
+        // A server that answers has no such file any more.
+        await props.client.get("/me");
+        throw new Refusal({ status: 404, code: "page_not_loaded", title: "", detail: "" });
+      }
+      return { of: known };
+    }, []);
+    const Page = found?.of ?? known;
+    if (Page) return <Page {...props} />;
+    return (
+      <>
+        <Top page={page} connection={connection.state === "lost" ? connection : null} />
+        <main class="page"><Waiting connection={connection} words="Loading the page…" rows={3} /></main>
+      </>
+    );
   };
 }

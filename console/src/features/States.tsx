@@ -17,6 +17,7 @@ export function Waiting({ connection, words, rows, id }: { connection: Connectio
 function Refused({ code, detail, id }: { code: string; detail: string; id: string | undefined }): JSX.Element {
   if (code === "session_not_found") return <div class="empty"><b>No session <code>{id}</code> here.</b><a href={href({})}>All sessions</a></div>;
   if (code === "unauthorized") return <div class="empty"><b>This page is not logged in.</b>Run <code>midcourse browser link</code> in a terminal and open the link that it prints.</div>;
+  if (code === "page_not_loaded") return <div class="empty" role="alert"><b>This page could not be loaded.</b>The server was updated: <a href={location.href}>load it again</a>.</div>;
   if (code === "damaged") return <div class="empty" role="alert"><b>Its journal is damaged; the session is stopped and cannot continue.</b>{detail}</div>;
   return <div class="empty" role="alert"><b>{capitalised(code.replaceAll("_", " ")) || "Refused"}.</b>{detail} <a href={href({})}>All sessions</a></div>;
 }

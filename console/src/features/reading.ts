@@ -1,15 +1,15 @@
 /** What a page shows, read again and again until the server has answered; meanwhile, what is known of the connection. */
 
 import { useEffect, useState } from "preact/hooks";
-import { heardOf, Refusal } from "../api/client";
-import { after, type Connection, CONNECTING } from "../model/contact";
+import { type Client, heardOf, Refusal } from "../api/client";
+import { type Connection, CONNECTING } from "../model/contact";
 
 const AGAIN = 1_000;
 
 export interface Reading<T> { found: T | null; connection: Connection; again: () => void }
 
 /** Read when the page is opened, when what it `wants` changes, and when somebody asks for it. */
-export function useReading<T>(read: (signal: AbortSignal) => Promise<T>, wants: readonly unknown[]): Reading<T> {
+export function useReading<T>(client: Client, read: (signal: AbortSignal) => Promise<T>, wants: readonly unknown[]): Reading<T> {
   const [found, keep] = useState<T | null>(null);
   const [connection, tell] = useState<Connection>(CONNECTING);
   const [asked, ask] = useState(0);
@@ -21,7 +21,7 @@ export function useReading<T>(read: (signal: AbortSignal) => Promise<T>, wants: 
         (answer) => { if (!leaving.signal.aborted) { keep(answer); tell(CONNECTING); } },
         (error: Error) => {
           if (leaving.signal.aborted) return;
-          tell((before) => after(before, heardOf(error), Date.now()));
+          tell((before) => client.after(before, heardOf(error)));
           if (!(error instanceof Refusal)) timer = window.setTimeout(look, AGAIN);
         },
       );

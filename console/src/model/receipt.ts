@@ -17,7 +17,10 @@ export function tally(lines: readonly ReceiptLine[]): string {
 }
 
 /** The same as a sentence. */
-export function verdict(lines: readonly ReceiptLine[]): string { return lines.length ? `${tally(lines)}.` : "Nothing was changed."; }
+export function verdict(lines: readonly ReceiptLine[], children: number): string {
+  if (lines.length) return `${tally(lines)}.`;
+  return children ? "No call of the session itself changed anything." : "Nothing was changed.";
+}
 
 /** Effects, and beside them what is held: "2 effects, 1 hold". */
 export function sizes(lines: readonly ReceiptLine[]): string {

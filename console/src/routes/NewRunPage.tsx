@@ -16,7 +16,7 @@ import { address, go, href } from "../ui/router";
 const CLASSES = [["short", "under 30 s"], ["medium", "30 to 300 s"], ["long", "over 300 s"], ["very_long", "open-ended"], ["protected", "a stop waits for the end"]] as const;
 
 export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Element {
-  const { found: agents, connection } = useReading(() => client.all<Agent>("/agents", "agents"), []);
+  const { found: agents, connection } = useReading(client, () => client.all<Agent>("/agents", "agents"), []);
   const [words, say] = useState("");
   const [picked, choose] = useState(address.value.get("agent") ?? "");
   const [goal, write] = useState(address.value.get("goal") ?? "");

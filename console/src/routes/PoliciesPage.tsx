@@ -24,7 +24,7 @@ export function PoliciesPage({ client, me }: { client: Client; me: Me }): JSX.El
 }
 
 function List({ client, me }: { client: Client; me: Me }): JSX.Element {
-  const { found, connection, again } = useReading(async () => {
+  const { found, connection, again } = useReading(client, async () => {
     const [policies, proposals] = await Promise.all([client.all<Summary>("/policies", "policies"), client.all<Proposal>("/proposals?state=open", "proposals")]);
     return { policies, proposals };
   }, []);

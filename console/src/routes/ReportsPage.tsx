@@ -22,7 +22,7 @@ interface Found { period: Period; report: Report; items: Item[] }
 
 export function ReportsPage({ client }: { client: Client }): JSX.Element {
   const period = periodOf(address.value.get("period"));
-  const { found, connection } = useReading<Found>(async (signal) => {
+  const { found, connection } = useReading<Found>(client, async (signal) => {
     const since = Math.floor(client.now() - PERIODS[period]);
     const [report, { items }] = await Promise.all([client.get<Report>(`/reports?since=${since}`, { signal }), client.get<{ items: Item[] }>(`/checklist?since=${since}`, { signal })]);
     return { period, report, items };

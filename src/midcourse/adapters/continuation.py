@@ -21,7 +21,7 @@ _TAKES_A_PREFIX: Final = re.compile(
 )
 """Models of Anthropic up to 4.5; later ones refuse a conversation that does not end with the user."""
 _NEAR: Final = 1_000
-"""Characters at the end of a text that a model may say again before it goes on."""
+"""Characters at the end of a text that a model may say again before it continues."""
 _FEWEST: Final = 5
 """Different words that a model must say again to have begun anew: fewer come twice in many a sentence or row."""
 _WORD: Final = re.compile(r"\w+")
@@ -58,9 +58,9 @@ def go_on(said: str) -> str:
 
 
 class Joint:
-    """Between a text and what a model says when it is asked to go on: what it says again is left out.
+    """Join a text and its continuation by the model, without what the model repeats.
 
-    A word that is left out by mistake is lost for good, and nobody sees it; one that stays by mistake is seen twice. So
+    A word that is left out by mistake is lost for good and unnoticed; one that stays by mistake is seen twice. So
     only what cannot well be meant is left out: the model goes back to the beginning of a line or sentence and says it
     again, up to the cut, in the middle of another, or in more than one. A word, a row or a sentence that is said twice
     stays, and so does anything that was said more than once before.
@@ -89,14 +89,14 @@ class Joint:
         return new.lstrip(" ") if self._said.endswith(" ") else new
 
     def _may_repeat(self) -> bool:
-        """Whether all of it so far is how the text begins, or stands near its end: then more of that may follow."""
+        """Return whether all of it so far begins the text, or stands near its end: then more of that may follow."""
         bare = self._held.lstrip()
         if len(bare) >= len(self._said):
             return False
         return self._said.startswith(bare) or bare in self._said[-_NEAR:]
 
     def _begins_anew(self, again: str) -> bool:
-        """Whether the end of the text, which the model has said ``again``, cannot well be meant to come twice."""
+        """Return whether the end of the text, said ``again`` by the model, cannot well be meant to come twice."""
         if len(set(_WORD.findall(again.casefold()))) < _FEWEST or self._said.count(_UNIT_END.split(again)[0]) > 1:
             return False
         before = self._said.rstrip()[: -len(again)]

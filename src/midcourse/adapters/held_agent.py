@@ -134,7 +134,7 @@ class MessageListener:
 def changes_in_words(run: Run) -> str:
     """Return what changed in the world before a cold resume, for the model; empty if nothing did."""
     told = [f"- {change.resource}: was {change.before}, is {change.now or change.why}" for change in run.changes]
-    return "\n".join(["While this run was stopped, what it had looked at changed:", *told]) if told else ""
+    return "\n".join(["While this run was stopped, what it had read changed:", *told]) if told else ""
 
 
 def closed(redirect: Redirected) -> str:

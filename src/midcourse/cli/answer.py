@@ -11,8 +11,9 @@ from midcourse.cli.ask_details import details, how_to_answer, title
 from midcourse.cli.command import Call, command
 from midcourse.cli.printer import plain, print_json, print_lines
 from midcourse.cli.status_text import reply_words
-from midcourse.cli.target import SessionArgument, argument, find, flag, opened, option
+from midcourse.cli.target import SessionArgument, WaitOption, argument, field_of, find, flag, opened, option
 from midcourse.clock import SystemClock
+from midcourse.core import commands as cmd
 from midcourse.core.asks import NEED_APPROVAL, is_no, is_unclear, is_yes
 from midcourse.core.request_checks import answer_value
 from midcourse.core.session import ChildAsk, OpenAsk, Session
@@ -29,11 +30,9 @@ async def answer(
     session: SessionArgument,
     value: Annotated[str | None, argument("TEXT", "The answer.")] = None,
     json_value: Annotated[str | None, option("--json-value", "JSON", "The answer as JSON, in place of TEXT.")] = None,
-    ask: Annotated[
-        str | None, option("--ask", "ID", "Which ask to answer, such as ask_2, if several are open.")
-    ] = None,
+    ask: Annotated[str | None, field_of(cmd.Answer, "ask", "--ask", "ID")] = None,
     as_is: Annotated[bool, flag("--as-is", "Send the text as it is, without a confirmation.")] = False,
-    wait: Annotated[float, option("--wait", "SECONDS", "Timeout of the decision.", min=0.0)] = 10.0,
+    wait: WaitOption = 10.0,
 ) -> None:
     """Answer what a session asks. An ask takes one answer, which is final; the session continues with it.
 

@@ -9,10 +9,14 @@ from midcourse.cli.command import Call, command
 from midcourse.cli.printer import print_json, print_lines
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.status_text import cut_words, needed_words, reply_words
-from midcourse.cli.target import SessionArgument, argument, find, flag, opened, option
+from midcourse.cli.target import SessionArgument, WaitOption, argument, field_of, find, flag, opened, option
 from midcourse.clock import SystemClock
+from midcourse.core import commands as cmd
 from midcourse.core.bulk import MOST_SESSIONS, NOT_DURABLE, NOT_REACHABLE, BulkOutcome
 from midcourse.core.choices import did_you_mean
+from midcourse.core.commands import Behaviour
+from midcourse.core.effects import UndoChoice
+from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.events import ReceiptLine
 from midcourse.core.pauses import finishes_first
 from midcourse.core.receipt import Receipt
@@ -28,8 +32,8 @@ Until = Literal["stopping", "stopped"]
 UntilOption = Annotated[
     Until, flag("--until", "Wait until no call starts any more (stopping), or until no call runs (stopped).")
 ]
-WaitOption = Annotated[float, option("--wait", "SECONDS", "Timeout of that wait.", min=0.0)]
-ReasonOption = Annotated[str, option("--reason/-m", "TEXT", "Why: kept in the journal and the audit log.")]
+ReasonOption = Annotated[str, field_of(cmd.Pause, "reason", "--reason/-m", "TEXT")]
+GraceOption = Annotated[float | None, field_of(cmd.Pause, "grace", "--grace", "SECONDS")]
 
 
 @command("pause", "Stop a session; resume keeps its context.")
@@ -42,10 +46,7 @@ async def pause(
         list[str] | None, option("--status", "STATUS", "Pause every session in this status; may be repeated.")
     ] = None,
     reason: ReasonOption = "",
-    grace: Annotated[
-        float | None,
-        option("--grace", "SECONDS", "Abort tool calls after this time. Default: let them finish.", min=0.0),
-    ] = None,
+    grace: GraceOption = None,
     until: UntilOption = "stopping",
     wait: WaitOption = 10.0,
 ) -> None:
@@ -128,9 +129,7 @@ async def pause_many(call: Call, agent: str | None, statuses: Sequence[str], rea
 async def resume(
     call: Call,
     session: SessionArgument,
-    pause: Annotated[
-        str | None, option("--pause", "ID", "Resume only if this is still the current pause, such as pause_2.")
-    ] = None,
+    pause: Annotated[str | None, field_of(cmd.Resume, "pause", "--pause", "ID")] = None,
     budget: Annotated[
         float | None, option("--budget", "DOLLARS", "Raise the budget to this sum, and continue.")
     ] = None,
@@ -162,20 +161,10 @@ async def resume(
 async def redirect(
     call: Call,
     session: SessionArgument,
-    text: Annotated[str, argument("TEXT", "What should change.")],
-    level: Annotated[
-        Literal["step", "goal", "clarify"],
-        typer.Option(
-            "--level",
-            help="Add an instruction (step), replace the goal (goal), or explain something (clarify).",
-            show_default=False,
-        ),
-    ],
-    go_on: Annotated[bool, flag("--resume", "Also resume a paused session.")] = False,
-    grace: Annotated[
-        float | None,
-        option("--grace", "SECONDS", "Abort tool calls after this time. Default: let them finish.", min=0.0),
-    ] = None,
+    text: Annotated[str, field_of(cmd.Redirect, "text", kind="TEXT")],
+    level: Annotated[RedirectLevel, field_of(cmd.Redirect, "level", "--level", show_default=False)],
+    resume: Annotated[bool, field_of(cmd.Redirect, "resume", "--resume")] = False,
+    grace: GraceOption = None,
     wait: WaitOption = 10.0,
 ) -> None:
     """Change the course of a session. It keeps running, and its model sees this next.
@@ -191,7 +180,7 @@ async def redirect(
     """
 
     async def work(handle: SessionHandle[Any]) -> Reply:
-        return await handle.redirect(text, level=level, grace=grace, resume=go_on, wait=wait)
+        return await handle.redirect(text, level=level, grace=grace, resume=resume, wait=wait)
 
     def then(handle: SessionHandle[Any], reply: Reply) -> None:
         if reply.status in (Status.PAUSED, Status.PAUSING):
@@ -205,27 +194,13 @@ async def cancel(
     call: Call,
     session: SessionArgument,
     reason: ReasonOption = "",
-    undo: Annotated[
-        Literal["in-flight", "all", "none"] | None,
-        flag(
-            "--undo",
-            "in-flight: roll back calls in flight (the default); all: also finished calls, newest first; none: "
-            "only stop.",
-        ),
-    ] = None,
+    undo: Annotated[UndoChoice | None, field_of(cmd.Cancel, "undo", "--undo")] = None,
     preview: Annotated[
         bool, flag("--preview", "Cancel nothing: show what each --undo would do to each effect.")
     ] = False,
-    force: Annotated[
-        bool,
-        flag(
-            "--force",
-            "End a protected session at once and discard its work; takes the role operate. Default: let it "
-            "finish its turn.",
-        ),
-    ] = False,
-    restart: Annotated[bool, flag("--restart", "With --force: start the same goal again in a new session.")] = False,
-    grace: Annotated[float, option("--grace", "SECONDS", "Abort calls in flight after this time.", min=0.0)] = 2.0,
+    force: Annotated[bool, field_of(cmd.Cancel, "force", "--force")] = False,
+    restart: Annotated[bool, field_of(cmd.Cancel, "restart", "--restart")] = False,
+    grace: Annotated[float, field_of(cmd.Cancel, "grace", "--grace", "SECONDS")] = 2.0,
     until: UntilOption = "stopped",
     wait: WaitOption = 10.0,
 ) -> None:
@@ -282,8 +257,8 @@ async def cancel(
 async def undo(
     call: Call,
     session: SessionArgument,
-    reason: Annotated[str, option("--reason", "TEXT", "Why: kept in the journal.")] = "",
-    wait: Annotated[float, option("--wait", "SECONDS", "Timeout.", min=0.0)] = 60.0,
+    reason: ReasonOption = "",
+    wait: WaitOption = 60.0,
 ) -> None:
     """Roll back every effect of an ended session that can be undone, newest first.
 
@@ -324,11 +299,8 @@ def _why_undo_failed(session: str, failed: Sequence[ReceiptLine]) -> str:
 async def message(
     call: Call,
     session: SessionArgument,
-    text: Annotated[str, argument("TEXT", "The message.")],
-    behaviour: Annotated[
-        Literal["enqueue", "redirect", "reject"],
-        flag("--if-busy", "If the session is busy: queue the message, redirect the session, or refuse."),
-    ] = "enqueue",
+    text: Annotated[str, field_of(cmd.Message, "text", kind="TEXT")],
+    behaviour: Annotated[Behaviour, field_of(cmd.Message, "behaviour", "--if-busy")] = "enqueue",
     wait: WaitOption = 10.0,
 ) -> None:
     """Send a message to a session. An ended session starts a new turn with it; a busy one finishes its turn first.

@@ -38,7 +38,7 @@ GROUPS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "report": (
         "Measure interruptions against their targets.",
-        "Measure what interruptions came to, and check what must hold before you use a policy.",
+        "Measure the effect of interruptions, and check what must hold before you use a policy.",
     ),
     "risk": (
         "Show or train the combined risk model.",

@@ -1,7 +1,7 @@
 """Show the interventions of policies and people's labels: interventions, alarms, label, rate."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -9,8 +9,10 @@ from midcourse.cli.command import Call, command
 from midcourse.cli.controls import control
 from midcourse.cli.printer import plain, print_json, print_lines, print_wrapped, show_table, width_beside
 from midcourse.cli.status_text import ago, clock_time, intervention_words, span
-from midcourse.cli.target import SessionArgument, argument, find, flag, opened, option
+from midcourse.cli.target import SessionArgument, WaitOption, argument, field_of, find, flag, opened, option
 from midcourse.clock import SystemClock
+from midcourse.core import commands as cmd
+from midcourse.core.events import Verdict
 from midcourse.core.interventions import Intervention, LabelledAlarm
 from midcourse.core.replies import Reply
 from midcourse.core.to_json import to_json
@@ -21,8 +23,7 @@ _MOST = 1000
 _WHY = 40
 """Columns that a table must have left for why."""
 LimitOption = Annotated[int, option("--limit", "NUMBER", "List at most so many.", min=1, max=_MOST)]
-NoteOption = Annotated[str, option("--note/-m", "TEXT", "Why, for later readers.")]
-WaitOption = Annotated[float, option("--wait", "SECONDS", "Timeout of the decision.", min=0.0)]
+NoteOption = Annotated[str, field_of(cmd.Label, "note", "--note/-m", "TEXT")]
 
 
 @command("intervention list", "List where policies stepped in, and why.")
@@ -149,10 +150,8 @@ def _list_batches(found: Sequence[Batch]) -> None:
 async def label(
     call: Call,
     session: SessionArgument,
-    about: Annotated[str, argument("ID", "An intervention (int_3), a pause (pause_1) or a message (msg_2).")],
-    verdict: Annotated[
-        Literal["right", "wrong", "unsure"], argument("right|wrong|unsure", "Whether it was right to step in.")
-    ],
+    about: Annotated[str, field_of(cmd.Label, "about", kind="ID")],
+    verdict: Annotated[Verdict, field_of(cmd.Label, "verdict", kind="|".join(get_args(Verdict)))],
     note: NoteOption = "",
     wait: WaitOption = 10.0,
 ) -> None:
@@ -180,9 +179,7 @@ async def label(
 async def rate(
     call: Call,
     session: SessionArgument,
-    score: Annotated[
-        int, typer.Argument(metavar="SCORE", min=1, max=5, help="From 1 (bad) to 5 (good).", show_default=False)
-    ],
+    score: Annotated[int, field_of(cmd.Rate, "score", kind="SCORE")],
     note: NoteOption = "",
     wait: WaitOption = 10.0,
 ) -> None:

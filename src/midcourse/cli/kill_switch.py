@@ -68,7 +68,7 @@ async def show_all(call: Call) -> None:
         rows = [
             (
                 one.switch.id,
-                "stands" if one.switch.stands else "lifted",
+                "on" if one.switch.stands else "lifted",
                 str(one.switch.scope),
                 one.switch.reason,
                 one.switch.by,
@@ -101,7 +101,7 @@ async def lift(
 
     \b
     Example:
-      midcourse kill-switch lift ks_1a1e19 --why "the feed was mended"
+      midcourse kill-switch lift ks_1a1e19 --why "the feed is fixed"
       midcourse kill-switch release ks_1a1e19
     """
 

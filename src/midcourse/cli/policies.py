@@ -4,7 +4,7 @@ import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from midcourse.cli.command import NOWHERE, Call, command
 from midcourse.cli.printer import print_json, print_lines, print_verbatim, show_table
@@ -102,13 +102,14 @@ async def check(call: Call, file: FileArgument) -> None:
     """
 
     from midcourse.policy.yaml_reader import bare
+    from midcourse.policy.yaml_writer import changes_to_json
 
     async with _policies(call) as policies:
         policy = await policies.load_text(_text(file), file)
         base = (await policies.look(policy.extends))[0] if policy.extends else bare()
     changes = difference(base, policy)
     if call.as_json:
-        print_json({"policy": policy.name, "extends": policy.extends, "changes": _changes_json(changes)})
+        print_json({"policy": policy.name, "extends": policy.extends, "changes": changes_to_json(changes)})
         return
     over = f"it extends {base.id}" if policy.extends else "it extends nothing"
     print_lines(f"'{policy.name}' is a policy; {over} and changes {_count(changes)}.")
@@ -126,11 +127,13 @@ async def diff(call: Call, first: PolicyArgument, second: PolicyArgument) -> Non
       midcourse policy diff careful mine.yaml
     """
 
+    from midcourse.policy.yaml_writer import changes_to_json
+
     async with _policies(call) as policies:
         old, new = (await policies.look(first))[0], (await policies.look(second))[0]
     changes = difference(old, new)
     if call.as_json:
-        print_json({"from": old.id, "to": new.id, "changes": _changes_json(changes)})
+        print_json({"from": old.id, "to": new.id, "changes": changes_to_json(changes)})
     elif changes:
         _show_changes(changes, old.id, new.id)
     else:
@@ -369,21 +372,6 @@ def _called(source: str) -> Generator[None]:
 
 
 # ---- changes
-
-
-def _changes_json(changes: Sequence[ParameterChange]) -> list[dict[str, Any]]:
-    from midcourse.policy.yaml_writer import setting_text
-
-    return [
-        {
-            "path": one.path,
-            "before": setting_text(one.before),
-            "after": setting_text(one.after),
-            "tightens": one.tightens,
-            "words": one.words,
-        }
-        for one in changes
-    ]
 
 
 def _count(changes: Sequence[ParameterChange]) -> str:

@@ -14,6 +14,7 @@ def show_receipt(receipt: Receipt, *, unattended: bool = False) -> None:
     """Print the outcome of each effect. ``unattended``: its process is gone, and what ran there is lost."""
     print_lines(receipt_title(receipt))
     if not receipt.lines:
+        print_lines(*filter(None, [receipt.children_words]))
         return
     if unattended:
         receipt = replace(receipt, lines=tuple(map(_lost, receipt.lines)))
@@ -23,8 +24,7 @@ def show_receipt(receipt: Receipt, *, unattended: bool = False) -> None:
     ]
     show_table(COLUMNS, rows, whole=("effect", "outcome"))
     print_lines(f"{tally(receipt.lines)}.")
-    if receipt.twice:
-        print_lines(receipt.twice_words)
+    print_lines(*filter(None, [receipt.twice_words, receipt.children_words]))
 
 
 def _lost(line: ReceiptLine) -> ReceiptLine:

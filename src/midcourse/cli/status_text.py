@@ -202,7 +202,8 @@ def intervention_words(made: Intervention) -> str:
 def receipt_title(receipt: Receipt) -> str:
     """Return the title of the receipt's table."""
     if not receipt.lines:
-        return "Nothing was changed: no call with an effect had started."
+        what = "No call of the session itself" if receipt.children else "Nothing was changed: no call"
+        return f"{what} with an effect had started."
     if receipt.final:
         return "Receipt:"
     return "What it would come to:" if receipt.is_preview else "Receipt, provisional (this is not the end yet):"

@@ -6,11 +6,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import typer
 
 import midcourse
+from midcourse.core.commands import Command
+from midcourse.core.parameters import parameters
 from midcourse.errors import MidcourseError, SessionNotFound, StoreUnavailable
 from midcourse.handle import SessionHandle, Sessions
 from midcourse.handle.http.address import TOKEN_VARIABLE, URL_VARIABLE, address_of
@@ -42,6 +44,22 @@ def flag(names: str, text: str) -> Any:
 def argument(kind: str, text: str) -> Any:
     """Return an argument."""
     return typer.Argument(metavar=kind, help=text, show_default=False)
+
+
+def field_of(sent: type[Command], name: str, names: str = "", kind: str | None = None, **more: Any) -> Any:
+    """Return the option for a field of a command: its help and limits are those of the table of commands.
+
+    Without ``names`` it is an argument. The rest is checked when the command is sent.
+    """
+    one = parameters(sent)[name]
+    about, least = one.help.replace("`", ""), cast("Any", getattr(one.type, "ge", None))
+    if not names:
+        most = cast("Any", getattr(one.type, "le", None))
+        return typer.Argument(metavar=kind, help=about, show_default=False, min=least, max=most)
+    return typer.Option(*names.split("/"), metavar=kind, help=about, min=least, **more)
+
+
+WaitOption = Annotated[float, option("--wait", "SECONDS", "Timeout of the decision.", min=0.0)]
 
 
 StoreOption = Annotated[

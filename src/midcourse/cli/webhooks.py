@@ -61,7 +61,7 @@ async def show(call: Call) -> None:
 
 
 def _standing(one: WebhookView, now: float) -> str:
-    words = "nothing fails" if one.failing_since is None else f"fails since {ago(one.failing_since, now)}"
+    words = "no failures" if one.failing_since is None else f"fails since {ago(one.failing_since, now)}"
     if one.gone_at is not None:
         words = f"gone since {ago(one.gone_at, now)} (410)"
     words += f", {one.waiting} waiting" if one.waiting else ""

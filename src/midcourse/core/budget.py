@@ -28,7 +28,7 @@ def remaining(session: Session, spent: float) -> float | None:
 
 
 def affords(session: Session, so_far: Outlay, price: float) -> bool:
-    """Whether a call of this ``price`` may begin beside those that run. One without a price may, below the cap."""
+    """Return whether a call of this ``price`` may begin beside those that run. One without may, below the cap."""
     return is_within(session.terms.budget, so_far, price)
 
 

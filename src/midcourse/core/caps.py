@@ -12,7 +12,7 @@ from midcourse.core.budget import BUDGET, Outlay, above, wanted
 from midcourse.core.ids import REVIEW, CommandId, ask_id, review_id
 from midcourse.core.money import exact_money, money
 from midcourse.core.pauses import finishes_first, lifted, pause, pause_now, spending
-from midcourse.core.rules import Arm, Changes, Events, Table, ended, not_while
+from midcourse.core.rules import Arm, Changes, Events, Table, not_while, offered_if
 from midcourse.core.session import ENDED, LIVE, Session, Status
 from midcourse.errors import Refused
 
@@ -60,6 +60,12 @@ def _raise_budget(session: Session, command: cmd.Budget) -> Events:
     return (*raised, *lifted(after, command.by))
 
 
+@offered_if(lambda session, _role: session.terms.budget is not None and bool(session.children))
+def _raise_after_end(session: Session, command: cmd.Budget) -> Events:
+    """Raise the budget that children which outlive the session spend from."""
+    return _raise_budget(session, command)
+
+
 def _raised(session: Session, event: ev.BudgetRaised, _at: float) -> Changes:
     return {"terms": replace(session.terms, budget=event.budget)}
 
@@ -68,7 +74,7 @@ TABLE: Final[Table] = {
     cmd.Budget: {
         **dict.fromkeys(LIVE, _raise_budget),
         **dict.fromkeys((Status.CANCELLING, Status.HALTED), not_while),
-        **dict.fromkeys(ENDED, ended),
+        **dict.fromkeys(ENDED, _raise_after_end),
     },
 }
 ARMS: Final[Mapping[type[ev.Event], Arm]] = {ev.BudgetRaised: _raised}

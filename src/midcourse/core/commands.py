@@ -39,6 +39,8 @@ LONGEST_GRACE: Final = 366 * 24 * 3600.0
 """Seconds of the longest grace: a year, for "as long as it takes"."""
 LONGEST_LAPSE: Final = 3600.0
 """Seconds after which a pause that lapses has lapsed, at the latest."""
+ANSWER_LIMIT: Final = 1_000_000
+"""The most bytes of an answer."""
 ID_LIMIT: Final = 200
 """The longest command id."""
 MARK_LIMIT: Final = 1000
@@ -137,6 +139,7 @@ class Resume(Command, tag="resume"):
     sent = Verb(
         operation="resume",
         refusals=(
+            "agent_unavailable",
             "already_resumed",
             "budget_spent",
             "checkpoint_not_found",
@@ -152,7 +155,7 @@ class Resume(Command, tag="resume"):
 
     pause: Annotated[
         Annotated[PauseId, Meta(min_length=1, max_length=ID_LIMIT)] | None,
-        Meta(description="The pause to lift; left out, the present one."),
+        Meta(description="The pause to lift, such as `pause_2`; left out, the current one."),
     ] = None
 
 
@@ -165,17 +168,24 @@ class Redirect(Command, tag="redirect"):
 
     sent = Verb(
         operation="redirect",
-        refusals=("budget_spent", "not_allowed", "own_ask", "session_damaged", "session_discarded"),
+        refusals=(
+            "agent_unavailable",
+            "budget_spent",
+            "not_allowed",
+            "own_ask",
+            "session_damaged",
+            "session_discarded",
+        ),
         example={"text": "Keep it to one page", "level": "step"},
         chosen=("level",),
     )
 
     text: Annotated[Text, Meta(description="What the agent's model sees next.")]
     level: Annotated[
-        Level, Meta(description="`step`: one more instruction; `goal`: another goal; `clarify`: an explanation.")
+        Level, Meta(description="`step`: add an instruction; `goal`: replace the goal; `clarify`: explain something.")
     ] = "step"
     grace: StopGrace = None
-    resume: Annotated[bool, Meta(description="Whether a paused session continues.")] = False
+    resume: Annotated[bool, Meta(description="Also resume a paused session.")] = False
 
 
 class Cancel(Command, tag="cancel"):
@@ -196,11 +206,21 @@ class Cancel(Command, tag="cancel"):
     grace: Annotated[Grace, Meta(description="Seconds that calls in flight have to finish.")] = 2.0
     reason: Reason = ""
     # Without it: what is in flight; or, after an earlier cancel, what that one rolls back.
-    undo: Annotated[UndoChoice | None, Meta(description="What is rolled back; left out, what is in flight.")] = None
+    undo: Annotated[
+        UndoChoice | None,
+        Meta(
+            description="`in-flight`: roll back calls in flight (the default); `all`: also finished calls, newest "
+            "first; `none`: only stop."
+        ),
+    ] = None
     force: Annotated[
-        bool, Meta(description="For sessions that finish first (`protected`), by an operator: end it half-way.")
+        bool,
+        Meta(
+            description="End a `protected` session at once and discard its work; takes the role `operate`. "
+            "Left out, it finishes its turn."
+        ),
     ] = False
-    restart: Annotated[bool, Meta(description="With `force`: a new session begins the same anew.")] = False
+    restart: Annotated[bool, Meta(description="With `force`: start the same goal again in a new session.")] = False
 
 
 class Undo(Command, tag="undo"):
@@ -217,6 +237,7 @@ class Answer(Command, tag="answer"):
     sent = Verb(
         operation="answer_ask",
         refusals=(
+            "agent_unavailable",
             "already_answered",
             "approver_only",
             "ask_id_required",
@@ -235,7 +256,7 @@ class Answer(Command, tag="answer"):
     value: Annotated[Value, Meta(description="The answer: any JSON value.")] = NOTHING
     ask: Annotated[
         Annotated[AskId, Meta(min_length=1, max_length=2 * ID_LIMIT)] | None,
-        Meta(description="Which ask; left out, the only one that is open. A child's is named `child/ask`."),
+        Meta(description="Which ask, such as `ask_2`; left out, the only open one. A child's is `child/ask`."),
     ] = None
 
 
@@ -248,9 +269,9 @@ class Message(Command, tag="message"):
         example={"text": "Then send it to the team", "behaviour": "enqueue"},
     )
 
-    text: Annotated[Text, Meta(description="What to say.")]
+    text: Annotated[Text, Meta(description="The message.")]
     behaviour: Annotated[
-        Behaviour, Meta(description="While the agent works: wait for its turn, change the course, or be refused.")
+        Behaviour, Meta(description="If the agent is busy: queue the message, redirect the agent, or refuse.")
     ] = "enqueue"
 
 
@@ -296,16 +317,16 @@ class OutsideEvent(Command, tag="event"):
 
 
 class Budget(Command, tag="budget"):
-    """Raise the session's budget, and continue it if it is paused."""
+    """Raise the session's budget, and continue it if it is paused. Children that outlive it spend from it, too."""
 
     sent = Verb(
         operation="raise_budget",
-        refusals=("budget_spent", "not_allowed", "not_raised", "session_ended"),
+        refusals=("agent_unavailable", "budget_spent", "not_allowed", "not_raised"),
         example={"budget": 25},
     )
 
-    budget: Annotated[float, Meta(gt=0, le=1e9, description="Dollars; only ever more than before.")]
-    resume: Annotated[bool, Meta(description="Whether a paused session continues.")] = True
+    budget: Annotated[float, Meta(gt=0, le=1e9, description="Dollars: more than before.")]
+    resume: Annotated[bool, Meta(description="Also resume a paused session.")] = True
 
 
 class Halt(Command, tag="halt"):
@@ -335,13 +356,8 @@ class Label(Command, tag="label"):
         tag="interventions",
     )
 
-    about: Annotated[
-        Id,
-        Meta(
-            description="An intervention (`int_3`), or what a person did: a pause (`pause_1`) or a message (`msg_2`)."
-        ),
-    ]
-    verdict: Annotated[Verdict, Meta(description="`right`, `wrong`, or `unsure`.")]
+    about: Annotated[Id, Meta(description="An intervention (`int_3`), a pause (`pause_1`) or a message (`msg_2`).")]
+    verdict: Annotated[Verdict, Meta(description="Whether it was right to step in.")]
     note: Reason = ""
 
 
@@ -350,7 +366,7 @@ class Rate(Command, tag="rate"):
 
     sent = Verb(operation="rate", refusals=("not_allowed",), example={"score": 4}, tag="interventions")
 
-    score: Annotated[int, Meta(ge=1, le=5, description="From 1, not at all, to 5.")]
+    score: Annotated[int, Meta(ge=1, le=5, description="From 1 (bad) to 5 (good).")]
     note: Reason = ""
 
 
@@ -375,6 +391,16 @@ AnyCommand = (
 
 SENT: Final = tuple(kind for kind in get_args(AnyCommand) if kind.sent is not None)
 """The commands that people and programs send."""
+
+
+def refusals(kind: type[AnyCommand]) -> tuple[str, ...]:
+    """Return the codes with which a command that people send may be refused, those of every command among them.
+
+    A cancel of an erased session is granted, but one that is sent again has lost its answer to the erasure.
+    """
+    own = () if kind.sent is None else kind.sent.refusals
+    return ("command_id_taken", "damaged", "precondition_failed", "session_erased", *own)
+
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyCommand)
@@ -444,6 +470,12 @@ def check_command(command: AnyCommand) -> None:
     check_struct(command)
     if isinstance(command, Redirect | Message | Edit | OutsideEvent) and not command.text.strip():
         raise InvalidInput(f"The text is empty: say it in words ({verb(command)}).", field="text")
+    if isinstance(command, Answer) and (size := len(bytes(command.value.raw))) > ANSWER_LIMIT:
+        raise InvalidInput(
+            f"The answer has {size:,} bytes; at most {ANSWER_LIMIT:,} are allowed. "
+            "Put it where the agent can read it and answer with the place.",
+            field="value",
+        )
     try:
         encode_command(command)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The effects that a tool call can have on the world: how a tool declares them, how a stop treats them."""
+"""The effect of a tool call on the world, as its tool declares it and as a stop treats it."""
 
 from typing import Literal
 

@@ -4,14 +4,14 @@ What an event changes, and when it contradicts what is known, is in the module o
 An event that is in neither table of ``session`` cannot be folded, nor can one that contradicts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
 from midcourse.core import asks, calls, cancels, caps, children, halts, interventions, messages, pauses, turns
 from midcourse.core import events as ev
-from midcourse.core.ids import SessionId
+from midcourse.core.ids import Position, SessionId
 from midcourse.core.receipt import changed_receipt
 from midcourse.core.rules import Arm, Changes
 from midcourse.core.session import ALLOWED_IN, BACK, TRANSITIONS, WORKS, Message, Session, Status
@@ -109,6 +109,13 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             raise _impossible(session, event, why_not.message) from None
     after = replace(session, **changes)
     return after if after.cancel is None and after.undo is None else changed_receipt(session, after, event)
+
+
+def with_events(session: Session, events: Iterable[ev.AnyEvent], at: float) -> Session:
+    """Return the session as it would be with events that are not journaled yet."""
+    for event in events:
+        session = evolve(session, ev.Recorded(Position(session.position + 1), at, event))
+    return session
 
 
 def _worked(session: Session, status: Status, event: ev.AnyEvent, at: float) -> Changes:

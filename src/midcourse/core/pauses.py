@@ -53,7 +53,7 @@ def pause_again(session: Session, command: cmd.Pause) -> Events:
     """Apply a second pause: it may give less time, a reason, a later lapse or none: not the other way round.
 
     It goes down to the children again, which may have been resumed since. The parent's pause and the people's are two;
-    people's are one, and whoever resumes it is told who else had paused it.
+    people's are one, and its resume names the others who had paused it.
     """
     assert session.pause is not None
     standing = session.pause
@@ -120,7 +120,7 @@ def lifted(session: Session, by: str) -> Events:
 
 
 def spending(session: Session, so_far: Outlay, price: float = 0.0) -> str:
-    """How far the budget is spent, as a sentence."""
+    """Return how much of the budget is spent, as a sentence."""
     running = f", keeps {money(so_far.kept)} for calls that run" if price and so_far.kept else ""
     next_one = f"{running}, and its next call would cost about {money(price)}" if price else ""
     return f"It has spent {money(so_far.spent)} of its budget of {money(session.terms.budget or 0.0)}{next_one}."

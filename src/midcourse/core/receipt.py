@@ -51,12 +51,14 @@ class Receipt(msgspec.Struct, frozen=True):
     """One line per effect, in the order they began; ``final`` once the session has ended and no undo is under way.
 
     ``begins_anew``: it was forced to end half-way with ``restart``, or would be; a new session begins the same anew.
+    ``children``: so many sessions that it spawned, whose effects are in receipts of their own.
     """
 
     lines: tuple[ev.ReceiptLine, ...]
     final: bool
     is_preview: bool = False
     begins_anew: bool = False
+    children: int = 0
 
     @property
     def unknown(self) -> tuple[ev.ReceiptLine, ...]:
@@ -79,14 +81,24 @@ class Receipt(msgspec.Struct, frozen=True):
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         return f"{', '.join(names[:NAMED])}{more} may happen a second time in the session that begins anew."
 
+    @property
+    def children_words(self) -> str:
+        """The sessions whose effects are not in this receipt, in a sentence. Empty: none."""
+        if not self.children:
+            return ""
+        if self.children == 1:
+            return "Its child has a receipt of its own."
+        return f"Its {self.children} children have receipts of their own."
+
     def __str__(self) -> str:
         """Return a table a person can read, and the effects that may happen a second time."""
-        return "\n".join(filter(None, (self._table, self.twice_words)))
+        return "\n".join(filter(None, (self._table, self.twice_words, self.children_words)))
 
     @property
     def _table(self) -> str:
         if not self.lines:
-            return "nothing was changed: no call that could have an effect had begun"
+            what = "no call of the session itself" if self.children else "nothing was changed: no call"
+            return f"{what} that could have an effect had begun"
         rows = [COLUMNS, *((_what(line), line.effect, line.outcome, line.detail) for line in self.lines)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
         table = "\n".join(
@@ -425,7 +437,8 @@ class EffectLedger:
     def receipt(self) -> Receipt:
         """The receipt as far as the journal goes."""
         lines = (entry.line for entry in self.entries.values())
-        return Receipt((*lines, *self.holds.values(), *self.failures), self.is_final)
+        lines = (*lines, *self.holds.values(), *self.failures)
+        return Receipt(lines, self.is_final, children=len(self.children))
 
     def ended_too_late(self, cancel: StandingCancel) -> list[EffectEntry]:
         """Return what was in flight when the cancel came and ended by itself after its grace, or raised: newest first.
@@ -451,7 +464,9 @@ class EffectLedger:
             line if line.outcome == "undone" or choice == "none" else replace(line, outcome="undone")
             for line in self.holds.values()
         )
-        return Receipt((*lines, *holds), final=False, is_preview=True, begins_anew=begins_anew)
+        return Receipt(
+            (*lines, *holds), final=False, is_preview=True, begins_anew=begins_anew, children=len(self.children)
+        )
 
 
 def _expected(entry: EffectEntry, choice: UndoChoice, *, finishes_first: bool) -> ev.ReceiptLine:

@@ -9,8 +9,6 @@ from midcourse.core.session import Status
 from midcourse.core.tenants import MARK, check_tenant
 from midcourse.errors import InvalidInput
 
-ANSWER_LIMIT: Final = 1_000_000
-"""The most bytes of an answer."""
 REASON_LIMIT: Final = 500
 """Characters of a reason that goes into the audit log as a whole."""
 MOST: Final = 1000
@@ -139,14 +137,6 @@ def answer_value(answer: object) -> Value:
     """Encode an answer for the journal.
 
     Raises:
-        InvalidInput: it is too large.
         Unencodable: it cannot be journaled.
     """
-    content = encode(answer, what="The answer")
-    if len(content) > ANSWER_LIMIT:
-        raise InvalidInput(
-            f"The answer has {len(content):,} bytes; at most {ANSWER_LIMIT:,} are allowed. "
-            "Put it where the agent can read it and answer with the place.",
-            field="value",
-        )
-    return inline(content)
+    return inline(encode(answer, what="The answer"))

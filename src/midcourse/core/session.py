@@ -123,7 +123,6 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
             ev.ChildAsked,
             ev.ChildAskClosed,
             ev.MessagesSeen,
-            ev.BudgetRaised,
             ev.InterventionMade,
         ),
         LIVE,
@@ -131,6 +130,7 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
     # Nothing of a session that is being cancelled is done again.
     ev.StepRetrying: LIVE - {Status.CANCELLING},
     ev.InterventionLabelled: frozenset(Status),
+    ev.BudgetRaised: frozenset(Status),
     ev.StopDeferred: frozenset({Status.RUNNING, Status.WAITING}),
     ev.StopTakenBack: frozenset({Status.RUNNING, Status.WAITING}),
     ev.SessionRated: ENDED,

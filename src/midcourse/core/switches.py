@@ -133,7 +133,7 @@ class SwitchReport(msgspec.Struct, gc=False, frozen=True):
         words += [f"{number} not reachable" for number in [self.count("not_reachable")] if number]
         if not self.sessions:
             words = ["no session is in its scope now" if self.durable else "nothing in its scope runs in this process"]
-        stands = "stands" if self.switch.stands else "is lifted"
+        state = "is on" if self.switch.stands else "is lifted"
         if not self.switch.stands and self.sessions:
             many = "1 session stays" if len(self.sessions) == 1 else f"{len(self.sessions)} sessions stay"
             words = [f"{many} halted"]
@@ -141,10 +141,10 @@ class SwitchReport(msgspec.Struct, gc=False, frozen=True):
             ""
             if self.durable
             else " The store fails: the switch may not survive a restart, and sessions of other processes may not be "
-            "listed. It stands in this process, which writes it when it can."
+            "listed. It is on in this process, which writes it when it can."
         )
         hint = f" {self.hint}" if self.hint else ""
-        return f"The kill switch over {self.switch.scope} {stands}: {', '.join(words)}.{known}{hint}"
+        return f"The kill switch over {self.switch.scope} {state}: {', '.join(words)}.{known}{hint}"
 
 
 class SwitchPreview(msgspec.Struct, gc=False, frozen=True):

@@ -15,7 +15,8 @@ from midcourse.core.commands import AnyCommand, Role, encode_command
 from midcourse.core.contact import Contact
 from midcourse.core.decisions import decide
 from midcourse.core.effects import UndoChoice
-from midcourse.core.events import CancelRequested, Recorded
+from midcourse.core.events import Recorded
+from midcourse.core.evolution import with_events
 from midcourse.core.ids import AskId, CommandId, Position, SessionId
 from midcourse.core.inspection import Inspection
 from midcourse.core.interventions import Intervention, Interventions
@@ -176,10 +177,8 @@ class LocalTransport:
         """Return what a cancel would make of each effect, by its ``undo``."""
         ledger, state = await self._ledger(session_id), await self.state(session_id)
         wish = cmd.Cancel(id=self._fresh_command_id(), role=self.role, force=force, restart=restart)
-        events = decide(state, wish) if force or restart else ()
-        is_forced = any(isinstance(one, CancelRequested) and one.force for one in events)
-        anew = begins_anew(state) or (restart and is_forced and state.is_protected and state.parent is None)
-        waits = finishes_first(state) and not is_forced
+        ahead = with_events(state, decide(state, wish), self.clock.now()) if force or restart else state
+        waits, anew = finishes_first(ahead), begins_anew(ahead)
         return {
             choice: ledger.preview(choice, finishes_first=waits, begins_anew=anew) for choice in get_args(UndoChoice)
         }

@@ -18,7 +18,7 @@ class Midcourse(Sessions):
 
     @property
     def durability(self) -> Durability:
-        """What an answered command survives: nothing, the process being killed, or the power failing."""
+        """The failure that an acknowledged command survives: none, a killed process, or a power failure."""
         return self._worker.store.durability
 
     async def prune_audit(self, before: float, *, by: str = "local") -> int:

@@ -388,9 +388,9 @@ class Sessions(Verbs):
     async def artifacts(
         self, *, session: str | None = None, due: bool = False, limit: int = 100, tenant: str | None = None
     ) -> Sequence[Artifact]:
-        """What agents reported that they made (``run.report(artifact=…)``), most urgent first, of one session or all.
+        """Return the artifacts that agents reported (``run.report(artifact=…)``), of one session or all, by urgency.
 
-        ``due``: those alone that should be checked by now. What is not documented is due at once, everything else
+        ``due``: only those that should be checked by now. One without documentation is due at once, every other one
         every seven days, or as often as the session's policy says.
         """
         found = await read_artifacts(self._worker.store, session=session, tenant=tenant)
@@ -409,7 +409,7 @@ class Sessions(Verbs):
         return await reviewed(store, session, name, by=by, now=now, documentation=documentation, role=self._role)
 
     async def inbox(self, *, by: str = "local") -> Inbox:
-        """What waits for people: asks by deadline with their owners, alarms in batches, and how ``by`` answered lately.
+        """Return what waits for people: asks by deadline with owners, alarms in batches, and recent answers of ``by``.
 
         How often a person approved in a row is counted where a server takes the answers.
         """

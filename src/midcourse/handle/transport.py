@@ -1,4 +1,4 @@
-"""How a handle reaches its sessions: what an open store and a server each provide."""
+"""The way from a handle to its sessions: an open store and a server each provide one."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Request(msgspec.Struct, frozen=True):
-    """How a server is asked for a verb over many sessions."""
+    """The HTTP request for a verb over many sessions."""
 
     method: Literal["GET", "POST", "PUT", "DELETE"]
     place: str
@@ -36,7 +36,7 @@ class Request(msgspec.Struct, frozen=True):
     """For a list: the type of one, in the field ``within`` of each page."""
     within: str = ""
     once: str = ""
-    """How its Idempotency-Key begins; with one, a request whose connection was lost is sent again."""
+    """The prefix of its Idempotency-Key; with one, a request whose connection was lost is sent again."""
     patience: float = 0.0
     """Seconds that the answer may take beyond the usual."""
 

@@ -160,7 +160,7 @@ class Outbox:
         return await self._exchange(TELLING, before, {before.key: None, after.key: msgspec.json.encode(after)})
 
     async def deliveries(self, webhook: str, limit: int | None = 100) -> list[Delivery]:
-        """What a webhook is and was told lately, the newest first."""
+        """Return a webhook's pending and recent deliveries, the newest first."""
         found: list[Delivery] = []
         for prefix in (DUE, DONE):
             found += await self._rows(TELLING, below(f"{prefix}{webhook}/"), Delivery)

@@ -82,7 +82,7 @@ class DriftRule(Part):
 
     @property
     def is_measured(self) -> bool:
-        """Whether there is a threshold for it."""
+        """Return whether it has a threshold."""
         return (self.warn, self.intervene, self.alignment) != (None, None, None)
 
 

@@ -1,4 +1,4 @@
-"""Reasons to hold a decision back: one run's class, age and worth; then a person's hour, and signals often wrong. Pure.
+"""Reasons to hold a decision back: a run's class, age and worth; a person's hour; signals often wrong. Pure.
 
 An intervention that is held back here is not lost: people are notified with the next batch. A person's limit counts
 only what the person has to answer: an agent that explains its plan costs no attention.

@@ -1,6 +1,6 @@
 """Policies written down: as YAML for people, with what each line means, and as JSON for programs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -10,7 +10,15 @@ from midcourse.policy.descriptions import meaning
 from midcourse.policy.document import Policy
 from midcourse.policy.durations import Span
 from midcourse.policy.profiles import BUILT_IN
-from midcourse.policy.validation import IDENTITY, Setting, format_duration, parameters, read_span, shown
+from midcourse.policy.validation import (
+    IDENTITY,
+    ParameterChange,
+    Setting,
+    format_duration,
+    parameters,
+    read_span,
+    shown,
+)
 from midcourse.policy.yaml_reader import DRAFT, look_up, not_found
 
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
@@ -39,7 +47,21 @@ def from_document(document: object) -> Policy:
         ) from error
 
 
-def setting_text(value: Setting) -> object:
+def changes_to_json(changes: Iterable[ParameterChange]) -> list[dict[str, object]]:
+    """Return the changes between two policies, with each setting as a file has it."""
+    return [
+        {
+            "path": one.path,
+            "before": _setting(one.before),
+            "after": _setting(one.after),
+            "tightens": one.tightens,
+            "words": one.words,
+        }
+        for one in changes
+    ]
+
+
+def _setting(value: Setting) -> object:
     return format_duration(value) if isinstance(value, Span) else list(value) if isinstance(value, tuple) else value
 
 

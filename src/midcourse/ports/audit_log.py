@@ -22,7 +22,7 @@ from midcourse.ports.store import Store
 _PAGE: Final = 500
 _SEARCHED: Final = 5000
 _PAGES: Final = 20
-"""Pages that are looked through for what somebody wants to see, before the answer says how far it came."""
+"""Pages that are searched for the wanted entries, before the answer says how far it came."""
 Wanted = Callable[[AuditEntry], bool]
 
 
@@ -57,7 +57,7 @@ async def _rows(store: Store, after: int, limit: int) -> tuple[AuditRow | None, 
 
 
 async def _is_told(store: Store, anchor: AuditRow) -> bool:
-    """Whether an entry tells that the log was pruned up to ``anchor``."""
+    """Return whether an entry says that the log was pruned up to ``anchor``."""
     after = anchor.seq
     while rows := await store.audit(after, _SEARCHED):
         after = rows[-1].seq
@@ -70,11 +70,11 @@ def _tells(row: AuditRow, anchor: AuditRow) -> bool:
     try:
         return is_pruned_to(decode_entry(row.content), anchor.seq)
     except Damaged:
-        return False  # whoever reads as far is told of it
+        return False  # a reader of that entry gets the error
 
 
 def audit_filter(*, session: str | None, since: float | None, tenant: str | None) -> Wanted | None:
-    """Which entries somebody wants to see, and may; None: all."""
+    """Return the filter for entries of this session, time and tenant; None: all are wanted."""
     if session is None and since is None and tenant is None:
         return None
 
@@ -173,15 +173,15 @@ async def _since(store: Store, since: float | None) -> tuple[AuditRow | None, li
 
 
 def is_wanted(title: Title, entry: AuditEntry) -> bool:
-    """Whether an export shows the entry itself. Where older ones are gone, everybody sees who took them away."""
+    """Return whether an export shows the entry itself. Each one shows who pruned the log."""
     return entry.action == PRUNE or (entry.is_seen_by(title.tenant) and title.session in (None, entry.session))
 
 
 async def prune_audit(store: Store, before: float, *, by: str, role: str, now: float) -> int:
-    """Take the entries from before a time away, and leave an entry that says so. Returns how many it were.
+    """Remove the entries from before a time, and add an entry that says so. Return their number.
 
     Raises:
-        Damaged: the log is damaged there; nothing is taken away.
+        Damaged: the log is damaged there; nothing is removed.
     """
     gone = 0
     telling = AuditEntry(session=SessionId(""), by=by, role=role, action=PRUNE, at=now)

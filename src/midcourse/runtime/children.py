@@ -8,9 +8,8 @@ from typing import Final
 
 from midcourse.core import commands as cmd
 from midcourse.core.decisions import decide
-from midcourse.core.events import Recorded
-from midcourse.core.evolution import evolve
-from midcourse.core.ids import CommandId, Position, SessionId
+from midcourse.core.evolution import with_events
+from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.errors import MidcourseError, Refused, SessionNotFound
 from midcourse.ports.store import Head, Store
@@ -160,9 +159,7 @@ def passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
 def foreseen(session: Session, command: cmd.AnyCommand, child: SessionId, at: float) -> cmd.AnyCommand | None:
     """Return what a session will pass on to a child of a stop that is not in its journal yet; None: nothing."""
     with contextlib.suppress(Refused):
-        for event in decide(session, command):
-            session = evolve(session, Recorded(Position(session.position + 1), at, event))
-        return passed_on(session, child)
+        return passed_on(with_events(session, decide(session, command), at), child)
     return None
 
 

@@ -76,7 +76,7 @@ class SessionTree(Protocol):
         ...
 
     def outlay(self, session_id: SessionId) -> Outlay | None:
-        """What a session has spent and keeps, running calls included, if it is driven here."""
+        """Return the spent and reserved budget of a session that is driven here, running calls included."""
         ...
 
     async def send(self, session_id: SessionId, command: AnyCommand, *, until: Level, wait: float) -> Reply:
@@ -97,7 +97,7 @@ class RuntimeContext:
     loop: asyncio.AbstractEventLoop
     is_fresh: Callable[[], bool]
     owes: Callable[[SessionId], bool]
-    """Whether a stop was sent to that session that is not in its inbox yet."""
+    """Returns whether a stop was sent to that session that is not in its inbox yet."""
     admission: Admission
     environments: Callable[[str], Environments | None]
     """Where the policy of that name wants a person to be asked; None without a policy."""

@@ -513,7 +513,7 @@ class Control:
         return total
 
     def outlay(self, session_id: SessionId) -> Outlay | None:
-        """What a session has spent and keeps, running calls included, if it is driven here."""
+        """Return the spent and reserved budget of a session that is driven here, running calls included."""
         driver = self.worker.driver(session_id)
         return None if driver is None else driver.session_budget.so_far
 

@@ -34,7 +34,7 @@ class _Failure:
 
 
 class FailedWrites:
-    """They are still this process's: each goes on from what is durable, once it can be written again."""
+    """Sessions that this process still owns: each continues from its journal, once that can be written again."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store

@@ -15,7 +15,7 @@ from midcourse.ports.bus import PREVIEWS_KEPT, Bus, Delta, Grown
 from midcourse.ports.clock import Clock
 
 REMOTE_SECONDS: Final = 15.0
-"""How long another process is told without asking again."""
+"""The time for which another process gets wake-ups without subscribing again."""
 
 
 class Watcher:

@@ -44,7 +44,7 @@ class SessionBudget:
 
     @property
     def so_far(self) -> Outlay:
-        """What is journaled, what running calls have told of since, and what they may still cost."""
+        """Return the journaled cost, that reported by running calls since, and that they may still add."""
         session = self._journal.session
         spent, kept = session.cost, 0.0
         for call in (*self._gate.begun.values(), *self._gate.on_the_way.values()):
@@ -74,7 +74,10 @@ class SessionBudget:
         if parent is None or (may and self._tree.affords(parent, price)):
             return True
         above = self._tree.look_up_here(parent)
-        reason = above.pause.reason if above is not None and above.pause is not None else ""
+        if above is not None and above.pause is not None:
+            reason = above.pause.reason
+        else:
+            reason = f"The budget of its {parent_name(parent)} does not cover its next call. Raise that, then resume."
         with journal.lock:
             so_far = self.so_far
             self._with_parent(parent_name(parent), reason, so_far.spent + so_far.kept + price)

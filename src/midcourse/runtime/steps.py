@@ -348,8 +348,9 @@ class Steps:
             if not call.stopped and task.cancelling():
                 raise
             ended.error = None if call.stopped else error  # something of its own was cancelled
-        except InterruptRequested:
-            ended.stopped = True
+        except InterruptRequested as error:
+            ended.stopped = call.stopped or call.asked_to_end.yes
+            ended.error = None if ended.stopped else error
         except Interrupt as interrupt:
             ended.interrupt = interrupt if step.may_ask else None
             if not step.may_ask:

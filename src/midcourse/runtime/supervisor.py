@@ -255,7 +255,7 @@ class Supervisor:
         )
 
     async def drift(self, policy: Policy) -> Drift | Unseen:
-        """What measures drift under a policy, or why nothing does."""
+        """Return the measurement of drift under a policy, or why there is none."""
         rule = policy.signals.scope_drift
         if not rule.is_measured:
             return Unseen("scope_drift", "the policy has no threshold for it")

@@ -68,7 +68,7 @@ class Sweeper:
             self._left_to_others.pop(session.id, None)
 
     async def sweep(self) -> None:
-        """Take every session that nobody alive owns and that needs somebody."""
+        """Claim every session that needs a driver and has no living owner."""
         statuses = sorted(status.value for status in NEEDS_DRIVING)
         now = self._clock.now()
         found = [*await self._store.unattended(statuses, now, limit=_SWEEP)]

@@ -93,5 +93,5 @@ def _where(frame: FrameType | None) -> str | None:
 
 
 def _runs_loop(frame: FrameType) -> bool:
-    """Whether this frame runs the loop: what is above it holds the loop, and what called it waits for the loop."""
+    """Return whether this frame runs the loop: the frames above it hold the loop, its callers wait for the loop."""
     return frame.f_code.co_name in ("_run", "run_forever", "run") and "/asyncio/" in frame.f_code.co_filename

@@ -43,7 +43,7 @@ FOR_AGENTS: Final[set[object]] = set()
 PATH_LIMIT: Final = 300
 """Characters of a session's id in an address: more than any has."""
 TAG_LIMIT: Final = MARK_LIMIT + 30
-"""The longest If-Match that is taken: with its quotes and a position."""
+"""The longest accepted If-Match, with its quotes and a position."""
 KEY_LIMIT: Final = 128
 """The longest Idempotency-Key."""
 
@@ -137,7 +137,7 @@ class Caller:
 
     @property
     def sessions(self) -> Sessions:
-        """What the caller may do with many sessions."""
+        """The verbs over many sessions, in the caller's name."""
         return Sessions(self.local)
 
     @property
@@ -266,7 +266,7 @@ class Caller:
 
 
 def _unquoted(tag: str | None) -> str:
-    """What a person has decided by, as a session's entity tag has it; empty if any will do."""
+    """Return the session's mark in an entity tag; empty if any will do."""
     bare = bare_tag(tag or "").partition("#")[0]
     return "" if bare == "*" else bare
 

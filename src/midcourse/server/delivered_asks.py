@@ -2,6 +2,7 @@
 
 import hashlib
 from math import inf
+from typing import Final
 
 from midcourse.core import commands as cmd
 from midcourse.core.codec import canonical
@@ -18,6 +19,8 @@ from midcourse.ports.store import AskHead, Store
 from midcourse.server.approval_counts import note_answer
 from midcourse.server.caller import Caller
 
+TOO_LATE: Final = frozenset({"already_answered", "ask_not_found", "not_allowed", "session_ended"})
+"""The refusals of an answer that a chat tells of by how its ask ended."""
 _WAIT = 10.0
 
 
@@ -111,7 +114,7 @@ class Answering:
         try:
             reply = await self._caller.send(holder, command, wait=_WAIT)
         except Refused as error:
-            if error.code in ("already_answered", "session_ended", "ask_not_found", "not_allowed"):
+            if error.code in TOO_LATE:
                 raise await self._too_late(ask) from error
             raise
         await note_answer(self._caller, self._asked[ask], value, reply)

@@ -275,8 +275,11 @@ def _finish(operation: Schema, route: APIRoute, examples: Mapping[str, Any]) -> 
     operation["responses"] = dict(sorted(responses.items()))
     for parameter in operation.get("parameters", ()):
         parameter["schema"] = _without_null(parameter["schema"])
-    for content in operation.get("requestBody", {}).get("content", {}).values():
+    body = operation.get("requestBody", {})
+    for content in body.get("content", {}).values():
         content["schema"] = _without_null(content["schema"])
+        if not body.get("required"):  # null counts as left out
+            content["schema"] = {"anyOf": [content["schema"], {"type": "null"}]}
 
 
 def _without_null(schema: Schema) -> Schema:

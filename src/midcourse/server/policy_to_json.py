@@ -7,7 +7,7 @@ from midcourse.core.to_json import to_json
 from midcourse.policy.document import Policy
 from midcourse.policy.validation import difference
 from midcourse.policy.versions import KeptPolicy, summary_of
-from midcourse.policy.yaml_writer import setting_text, to_document
+from midcourse.policy.yaml_writer import changes_to_json, to_document
 
 
 def policy_view(kept: KeptPolicy, yaml: str) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def etag_of(policy: Policy) -> str:
 
 def difference_view(old: Policy, new: Policy) -> dict[str, Any]:
     """Return how two policies differ."""
-    return {"from": old.id, "to": new.id, "changes": _changes(old, new)}
+    return {"from": old.id, "to": new.id, "changes": changes_to_json(difference(old, new))}
 
 
 def check_view(base: Policy, policy: Policy) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def check_view(base: Policy, policy: Policy) -> dict[str, Any]:
         "name": policy.name,
         "extends": policy.extends,
         "document": to_document(policy),
-        "changes": _changes(base, policy),
+        "changes": changes_to_json(difference(base, policy)),
     }
 
 
@@ -40,7 +40,7 @@ def proposed_view(base: Policy, proposed: Proposed, yaml: str) -> dict[str, Any]
     return {
         "policy": base.id,
         "yaml": yaml,
-        "changes": _changes(base, proposed.policy),
+        "changes": changes_to_json(difference(base, proposed.policy)),
         "failures": proposed.failures,
         "successes": proposed.successes,
         "stopped": proposed.stopped,
@@ -48,16 +48,3 @@ def proposed_view(base: Policy, proposed: Proposed, yaml: str) -> dict[str, Any]
         "sentence": proposed.sentence,
         "notes": list(proposed.notes),
     }
-
-
-def _changes(old: Policy, new: Policy) -> list[dict[str, Any]]:
-    return [
-        {
-            "path": one.path,
-            "before": setting_text(one.before),
-            "after": setting_text(one.after),
-            "tightens": one.tightens,
-            "words": one.words,
-        }
-        for one in difference(old, new)
-    ]

@@ -88,7 +88,7 @@ def problem_of(error: MidcourseError, principal: Principal | None = None) -> Res
 
 
 def redacted_error(error: MidcourseError, principal: Principal | None) -> MidcourseError:
-    """``error`` as somebody may be told of it: where the store lies, and who holds it, is for the host's operators."""
+    """Return ``error`` for this caller: only the host's operators see where the store lies, and who holds it."""
     if principal is not None and principal == Principal(principal.name, "operate"):  # which reaches everything
         return error
     if not isinstance(error, StoreUnavailable | StoreFull) and "path" not in error.fields:

@@ -10,7 +10,7 @@ from midcourse.analysis.backtest.calibration import FALSE_STOPS
 from midcourse.analysis.reports.recorded_runs import MOST as MOST_RUNS
 from midcourse.analysis.reports.recorded_runs import USUAL as USUAL_RUNS
 from midcourse.core.bulk import MOST_SESSIONS, BulkVerb
-from midcourse.core.commands import ID_LIMIT, LONGEST_GRACE, TEXT_LIMIT, Behaviour, Command, Rung
+from midcourse.core.commands import ID_LIMIT, LONGEST_GRACE, TEXT_LIMIT, Behaviour, Command, Message, Rung
 from midcourse.core.parameters import Parameter, parameters
 from midcourse.core.replies import Level
 from midcourse.core.switches import LONGEST_REASON, LONGEST_VALUE, ScopeKind
@@ -274,8 +274,7 @@ class Chat(Body):
     """The text of the message."""
     session_id: SessionName | None = None
     """The session to continue; left out, a new one."""
-    behaviour: Behaviour = "enqueue"
-    """While the agent works: wait for its turn, change the course, or be refused."""
+    behaviour: Annotated[Behaviour, Field(description=parameters(Message)["behaviour"].help)] = "enqueue"
 
 
 class ChatResume(Body):

@@ -31,7 +31,6 @@ BOOKKEEPING: Final = frozenset(
     | {"loose_keys", "amended", "at", "outputs", "prices", "has_spawned"}
 )
 """Fields of a session that are only internal."""
-_OF_REPLY: Final = Reply.__struct_fields__
 _OF_HEAD: Final = tuple(name for name in Head.__struct_fields__ if name not in ("digest", "wake_at"))
 """Not spelled out one by one: lists have thousands."""
 _encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=str)
@@ -72,7 +71,7 @@ def _message(session: Session, index: int, message: Message) -> dict[str, Any]:
 
 
 def etag_of(session: Session) -> str:
-    """The ETag of a session: what a person decides by, and behind the # its position, for whoever wants all of it."""
+    """Return the ETag of a session: its mark, which people decide by, and behind the # its position."""
     return f'"{session.mark}#{session.position}"'
 
 
@@ -99,10 +98,8 @@ def delta_view(delta: Delta) -> dict[str, Any]:
 
 
 def reply_view(reply: Reply) -> dict[str, Any]:
-    """Return what a control answers, and the same as a sentence. Most fields are JSON as they are."""
-    shown: dict[str, Any] = {name: getattr(reply, name) for name in _OF_REPLY}
-    shown["running"], shown["receipt"] = to_json(reply.running), to_json(reply.receipt)
-    return {**shown, "unknown": list(reply.unknown), "sentence": str(reply)}
+    """Return what a control answers, and the same as a sentence."""
+    return {**to_json(reply), "sentence": str(reply)}
 
 
 def receipt_view(receipt: Receipt) -> dict[str, Any]:

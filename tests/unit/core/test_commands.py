@@ -9,6 +9,7 @@ import pytest
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, MessageId
 from midcourse.core.parameters import parameters
+from midcourse.core.request_checks import answer_value
 from midcourse.errors import Damaged, InvalidInput
 from midcourse.server.problem_codes import CODES
 from tests.unit.core.stories import ASK_1, ID, PAUSE_1, STOP, value
@@ -159,3 +160,11 @@ def test_every_command_that_people_send_says_what_each_of_its_fields_is() -> Non
 
 def test_the_longest_text_that_is_taken_is_taken() -> None:
     cmd.check_command(cmd.Redirect(id=ID, text="x" * cmd.TEXT_LIMIT))
+
+
+def test_an_answer_that_is_too_large_is_refused_on_every_way_to_send_it() -> None:
+    large = cmd.Answer(id=CommandId("cmd_1"), value=answer_value("a" * cmd.ANSWER_LIMIT))
+    with pytest.raises(InvalidInput, match="Put it where the agent can read it") as refused:
+        cmd.check_command(large)
+    assert refused.value.fields["field"] == "value"
+    cmd.check_command(cmd.Answer(id=CommandId("cmd_1"), value=answer_value("a" * (cmd.ANSWER_LIMIT - 2))))

@@ -131,7 +131,7 @@ function Saying({ head, ahead }: { head: Head; ahead: number }): JSX.Element | n
   const ask = head.open_asks[0];
   const isStopping = head.status === "pausing" || head.status === "cancelling" || head.status === "halted";
   const words = head.asks > 0 && !ENDED.has(head.status)
-    ? <b class="left">{ask ? shorten(titleOf(ask.prompt), 60) : head.asks === 1 ? "has a question for you" : `has ${head.asks} questions for you`}{ask?.deadline != null && <> <Left until={ask.deadline} ahead={ahead} /> left</>}{ask && head.asks > 1 && ` and ${head.asks - 1} more`}</b>
+    ? <b class="left">{ask ? shorten(titleOf(ask.prompt), 60) : head.asks === 1 ? "has a question" : `has ${head.asks} questions`}{ask?.deadline != null && <> <Left until={ask.deadline} ahead={ahead} /> left</>}{ask && head.asks > 1 && ` and ${head.asks - 1} more`}</b>
     : head.pending.length > 0 ? <b class="still">{storedLine(head.pending, head.unreachable_since === null ? null : timeOfDay(head.unreachable_since))}</b>
     : isStopping && head.busy ? <b class="still">{head.busy} still running</b>
     : head.unattended ? <b class="still">its worker is gone</b>

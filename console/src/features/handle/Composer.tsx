@@ -69,7 +69,7 @@ export function Composer({ view, isTurn, send, close }: Props): JSX.Element {
 
 /** What sending cuts, and what it waits for. */
 function consequence(view: View): JSX.Element {
-  if (view.isLost) return <>Kept, and sent when the server is back.</>;
+  if (view.isLost) return <>Kept, and sent when the connection is back.</>;
   if (view.silentSince != null) return <>Stored at once. {silentWords(timeOfDay(view.silentSince))}: it sees this when it does.</>;
   if (view.isInstead) return <>Instead of cancelling: the hold is lifted, and it continues with this.</>;
   if (view.status === "queued") return <>Nothing has run: it starts with this.</>;

@@ -15,7 +15,7 @@ interface Props { live: Live; server: string; keys: EventTarget; told: (event: s
 export function Embedded({ live, server, keys, told }: Props): JSX.Element | null {
   void live.rev.value;
   const isLate = useLate();
-  const { found: me, connection: asking } = useReading(async () => {
+  const { found: me, connection: asking } = useReading(live.client, async () => {
     const known = await live.client.get<Me>("/me");
     live.client.identity = known.name;
     live.outbox.revive();

@@ -100,7 +100,7 @@ export function PreviewTable({ live, preview, choice, choose }: Props): JSX.Elem
           )}
           {preview && !lines.length && !reads.length && (
             <tr>
-              <th scope="row">Nothing was changed</th>
+              <th scope="row">{preview.none.children ? "Its children have previews of their own" : "Nothing was changed"}</th>
               {CHOICES.map(([name]) => <td key={name} class={choice === name ? "on" : ""}><span class="oc" data-outcome="kept"><Shape name="kept" /><span>nothing to undo</span></span></td>)}
             </tr>
           )}

@@ -38,6 +38,7 @@ export function ReceiptTray({ live, me, startUndo }: Props): JSX.Element | null 
   if (!receipt || !session) return null;
   const lines = [...receipt.lines].sort((one, other) => OUTCOME_ORDER.indexOf(one.outcome) - OUTCOME_ORDER.indexOf(other.outcome));
   const still = lines.filter((line) => line.outcome === "still running");
+  const says = verdict(lines, receipt.children);
   const { cancel, undo } = session;
   const by = undo ?? cancel;
   const title = session.status === "cancelling" ? "Cancelled except" : session.status === "cancelled" ? "Cancelled." : session.status === "failed" ? "Failed." : undo ? "Undone as far as possible." : "Completed.";
@@ -48,7 +49,7 @@ export function ReceiptTray({ live, me, startUndo }: Props): JSX.Element | null 
       <header>
         {still.length > 0 && session.status === "cancelling"
           ? <p>{title} <code>{still[0]!.name}</code>, <span class="still">still running {live.run.step(still[0]!.step) && <RunClock live={live} since={live.run.step(still[0]!.step)!.begun_at} />}</span></p>
-          : session.status === "cancelling" ? <p>Cancelling. {verdict(lines)}</p> : <p>{title} {verdict(lines)}</p>}
+          : session.status === "cancelling" ? <p>Cancelling. {says}</p> : <p>{title} {says}</p>}
         <small>
           {by && <>by {who(by.by, me)} at {timeOfDay(by.since)} · </>}
           {undo ? "undo everything possible · " : cancel && `${CHOICE[cancel.undo]} · `}
@@ -60,6 +61,7 @@ export function ReceiptTray({ live, me, startUndo }: Props): JSX.Element | null 
       <footer>
         {live.durability.value && <span>{DURABILITY[live.durability.value]}</span>}
         {reads > 0 && <span>{count(reads, "read")} had no effect</span>}
+        {receipt.children > 0 && <span>{count(receipt.children, "child has a receipt of its own", "children have receipts of their own")}</span>}
         {session.restarted_as && <span>restarted as <a href={href({ run: session.restarted_as })}><code>{session.restarted_as}</code></a></span>}
         {session.unreached.length > 0 && <span class="still">not reached: {session.unreached.join(", ")}</span>}
         <span class="end">

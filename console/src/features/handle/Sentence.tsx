@@ -121,7 +121,7 @@ function Doing(props: Props): JSX.Element {
       const said = view.isProtected && (asks
         ? <>{session.agent} is protected, so it finishes this turn first. Asked by {who(asks.by, me)} <Ticking since={asks.since} ahead={ahead} /> ago.</>
         : <>{session.agent} is protected: a stop waits for the end of this turn.</>);
-      return <>{item && <strong>{item}</strong>}{item && doing && " · "}{doing}{!item && !doing && !said && "Between steps."}{said && <>{(item || doing) && " · "}{said}</>}{asked > 0 && <span class="left"> · has a question for you</span>}</>;
+      return <>{item && <strong>{item}</strong>}{item && doing && " · "}{doing}{!item && !doing && !said && "Between steps."}{said && <>{(item || doing) && " · "}{said}</>}{asked > 0 && <span class="left"> · has a question</span>}</>;
     }
     case "pausing": {
       if (!view.still.length) return <>Nothing new starts.{held}</>;
@@ -138,7 +138,7 @@ function Doing(props: Props): JSX.Element {
     case "waiting": {
       const ask = session.asks[0];
       if (!ask) return <>for a child's question. Nothing runs.</>;
-      return <>for you: <strong>{wantedBy(ask.prompt)?.title ?? shorten(ask.prompt, 90)}</strong> Nothing runs.{ask.expires_at !== null && <span class="left"> <Left until={ask.expires_at} ahead={ahead} /> left</span>}</>;
+      return <>for an answer: <strong>{wantedBy(ask.prompt)?.title ?? shorten(ask.prompt, 90)}</strong> Nothing runs.{ask.expires_at !== null && <span class="left"> <Left until={ask.expires_at} ahead={ahead} /> left</span>}</>;
     }
     case "cancelling": return view.still.length ? <>Everything else has stopped. <Still {...props} /></> : <>Nothing new starts. Settling what was in flight.</>;
     case "cancelled":

@@ -28,7 +28,7 @@ export function polite(live: Live, view: View, refusal: string): string {
     case "pausing": return `Pausing.${still} Nothing else starts.`;
     case "paused": return `Paused ${view.isBetween ? `before step ${view.step + 1}` : `in step ${view.step}`}. Nothing runs. Press p to resume.`;
     case "cancelling": return `Cancelling.${still}`;
-    case "cancelled": return `Cancelled. ${live.receipt.value ? verdict(live.receipt.value.lines) : ""}`;
+    case "cancelled": return `Cancelled. ${live.receipt.value ? verdict(live.receipt.value.lines, live.receipt.value.children) : ""}`;
     case "completed": return "Completed.";
     case "failed": return `Failed at step ${view.step}.`;
     default: return "";
@@ -41,10 +41,10 @@ export function assertive(live: Live, view: View): string {
   if (view.isLost) return `${connectionWord(live.connection.value)}. Last seen ${view.status}.`;
   if (view.status === "halted") return "Halted by an operator.";
   const review = live.run.session?.asks.find((one) => isReview(one.step));
-  if (review && view.status === "paused") return `Paused by ${who(live.run.session?.pause?.by ?? "", "")}. Waiting for you: ${review.prompt}`;
+  if (review && view.status === "paused") return `Paused by ${who(live.run.session?.pause?.by ?? "", "")}. Waiting for an answer: ${review.prompt}`;
   const ask = live.run.session?.asks[0];
   if (view.status !== "waiting" || !ask) return "";
-  if (ask.expires_at === null) return `Waiting for you: ${ask.prompt}`;
+  if (ask.expires_at === null) return `Waiting for an answer: ${ask.prompt}`;
   const left = ask.expires_at - live.now();
-  return `Waiting for you: ${ask.prompt} ${left <= 60 ? "One minute left." : `${Math.round((ask.expires_at - ask.since) / 60)} minutes to answer.`}`;
+  return `Waiting for an answer: ${ask.prompt} ${left <= 60 ? "One minute left." : `${Math.round((ask.expires_at - ask.since) / 60)} minutes to answer.`}`;
 }

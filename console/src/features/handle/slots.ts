@@ -57,8 +57,8 @@ function left(view: View): Slot {
   if (view.tray === "force") return slot("keep", "Let it finish", "the cancel waits for its end", "continues", "running", "Escape", "go");
   const at = view.isBetween ? view.step + 1 : view.step;
   if (isAsked(view, "resume")) return asked(view, "resume", "Resuming", "queued");
-  if (isAsked(view, "pause")) return asked(view, "pause", "Pausing", "pausing");
   if (view.isUnwritten) return idle("Pausing", "shut; not stored yet, retried", "not stored", "pausing");
+  if (isAsked(view, "pause")) return asked(view, "pause", "Pausing", "pausing");
   switch (view.status) {
     case "queued": case "running": case "waiting": {
       if (onlyWatches(view)) return idle("Pause", WATCHING, "watch only", "paused");

@@ -34,7 +34,7 @@ export function LoginPage({ client, why }: { client: Client; why: Problem | null
     begin(true);
     say("Logging in…");
     try {
-      const made = await client.post<{ page_key: string }>("/login", { credential, replace });
+      const made = await client.send<{ page_key: string }>("POST", "/login", { credential, replace }, {});
       keepPageKey(client.base, made.page_key);
       leave();
     } catch (error) {

@@ -37,7 +37,7 @@ export function PolicyPage({ client, me, name }: { client: Client; me: Me; name:
   const [reason, suggest] = useState("");
   const [words, say] = useState("");
   const trial = useTrying<Trial>(client, "/policies/backtest");
-  const { found, connection, again } = useReading(() => (name === null ? Promise.resolve(null) : load(client, name, wanted)), [client, name, wanted]);
+  const { found, connection, again } = useReading(client, () => (name === null ? Promise.resolve(null) : load(client, name, wanted)), [client, name, wanted]);
   const checked = useCheck(client, draft, name);
   const editing = useGivingBack<HTMLButtonElement>(draft !== null);
   useEffect(() => { title.value = name ?? "New policy"; }, [name]);

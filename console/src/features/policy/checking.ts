@@ -12,7 +12,7 @@ export interface Checked { check: Check | null; mistakes: Mistake[]; isChecking:
 interface Told { text: string; check: Check | null; mistakes: Mistake[] }
 
 export function useCheck(client: Client, text: string | null, against: string | null): Checked {
-  const { found, connection } = useReading(async (signal): Promise<Told | null> => {
+  const { found, connection } = useReading(client, async (signal): Promise<Told | null> => {
     if (text === null) return null;
     await new Promise((resolve) => setTimeout(resolve, QUIET));
     const body = against === null ? { document: text || " " } : { document: text || " ", against };

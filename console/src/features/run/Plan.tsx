@@ -41,7 +41,7 @@ function fact(item: PlanItem, shown: Shown, run: Run, session: Session): string 
   switch (shown) {
     case "queued": return ENDED.has(session.status) ? "never started" : "queued";
     case "running": return called || "running";
-    case "waiting": return "waiting for you";
+    case "waiting": return "waiting for an answer";
     case "interrupted": return ["interrupted", called, "kept"].filter(Boolean).join(" · ");
     case "done": return called || "done";
   }

@@ -227,8 +227,8 @@ function Ended({ entry, live }: { entry: EndEntry; live: Live }): JSX.Element {
   if (entry.how !== "completed") {
     // Its event has what the stop itself did; the receipt, which the handle shows, has what the whole run did.
     const receipt = live.receipt.value;
-    const whole = receipt?.final && live.run.entries.findLast((one) => one.kind === "end") === entry ? receipt.lines : null;
-    return <div class="stepin"><div class="who"><span class="word"><Shape name={entry.how === "cancelled" ? "cancelled" : "undone"} />{entry.how === "cancelled" ? "Cancelled." : "Undone as far as possible."}{whole && ` ${verdict(whole)}`}</span></div><p class="why">{whole ? "The receipt is in the handle below." : entry.receipt.length ? `This stop: ${tally(entry.receipt)}.` : ""}</p></div>;
+    const whole = receipt?.final && live.run.entries.findLast((one) => one.kind === "end") === entry ? receipt : null;
+    return <div class="stepin"><div class="who"><span class="word"><Shape name={entry.how === "cancelled" ? "cancelled" : "undone"} />{entry.how === "cancelled" ? "Cancelled." : "Undone as far as possible."}{whole && ` ${verdict(whole.lines, whole.children)}`}</span></div><p class="why">{whole ? "The receipt is in the handle below." : entry.receipt.length ? `This stop: ${tally(entry.receipt)}.` : ""}</p></div>;
   }
   const said = live.run.entries.findLast((one) => one.kind === "step" && one.of === "model" && one.position < entry.position);
   const text = entry.value?.raw === null || entry.value === null ? "" : readable(entry.value.raw);

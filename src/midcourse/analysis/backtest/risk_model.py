@@ -311,6 +311,6 @@ def summary(model: RiskModel) -> str:
             f" runs are stopped, so are {stated.recall:.0%} of the failing ones ({recall[0]:.0%}–{recall[1]:.0%}), and"
             f" {stated.steps_saved:.0%} of their steps are saved ({saved[0]:.0%}–{saved[1]:.0%})."
         )
-        lines.append(f"  It looks most at {', '.join(FEATURES[fact] for fact in domain.looks_at)}.")
+        lines.append(f"  It depends most on {', '.join(FEATURES[fact] for fact in domain.looks_at)}.")
     lines.append("Measured on tasks that the model had not seen; in brackets where 95 of 100 such sets of tasks lie.")
     return "\n".join(lines)

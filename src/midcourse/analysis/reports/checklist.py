@@ -110,11 +110,11 @@ def _stops(report: Report, policy: Policy) -> Iterator[ChecklistItem]:
     ):
         yield _item(
             f"stop-{name}",
-            f"A stop is a stop within {seconds(target)} ({name})",
+            f"A stop takes effect within {seconds(target)} ({name})",
             "does not" if "above" in verdicts else "holds" if verdicts == {"kept"} else "unknown",
             f"{seconds(value)}, of {count:,} stops; {report.waited.count} more let a call finish",
             otherwise="See which calls hold it up: midcourse show.",
-            unknown=f"Stop some runs: {ENOUGH} in each class say enough.",
+            unknown=f"Stop some runs: {ENOUGH} in each class are enough.",
         )
 
 
@@ -169,7 +169,7 @@ def _completed(report: Report, policy: Policy) -> ChecklistItem:
         _ANSWERS[verdict(part, of, (target, 1.0))],
         f"{part:,} of {of:,} that have ended",
         otherwise="See which class falls short: midcourse report show.",
-        unknown=f"Let runs end: {ENOUGH} say enough.",
+        unknown=f"Let runs end: {ENOUGH} are enough.",
     )
 
 
@@ -180,11 +180,11 @@ def _quality(report: Report, policy: Policy) -> ChecklistItem:
     target = policy.targets.quality
     return _item(
         "quality",
-        f"Turns that were interrupted come to {percent(target)} of their plan",
+        f"Interrupted turns complete {percent(target)} of their plan",
         "unknown" if value is None or count < ENOUGH else "holds" if value >= target else "does not",
         f"{percent(value)}, of {count:,} interruptions",
         otherwise="Interrupt less, or at checkpoints.",
-        unknown=f"{ENOUGH} interrupted turns that have ended say enough.",
+        unknown=f"It takes {ENOUGH} interrupted turns that have ended.",
     )
 
 
@@ -197,7 +197,7 @@ def _answers(report: Report, policy: Policy) -> ChecklistItem:
         f"{percent(found.within.share)} of {found.within.of:,} answers; median {seconds(found.seconds.p50)}; "
         f"{found.open} open",
         otherwise="Have a person on duty, or ask less.",
-        unknown=f"Too few to say: {ENOUGH} answers say enough." if found.within.of else "Nothing was answered yet.",
+        unknown=f"Too few to say: it takes {ENOUGH} answers." if found.within.of else "No ask was answered yet.",
     )
 
 
@@ -219,7 +219,7 @@ def _wrong(report: Report) -> ChecklistItem:
     wrong = [f"{row.signal} of {row.agent} ({percent(row.rate.share)})" for row in enough if is_too_often_wrong(row)]
     return _item(
         "false-positives",
-        "No signal is wrong more often than the policy bears",
+        "No signal is wrong more often than the policy allows",
         "unknown" if not enough else "does not" if wrong else "holds",
         f"{len(wrong)} of {len(enough)} with enough labels are{f': {_some(wrong)}' if wrong else ''}",
         otherwise="See what the review proposes: midcourse policy review.",
@@ -264,7 +264,7 @@ def _task_types(report: Report) -> Iterator[ChecklistItem]:
         "does not" if wrong else "holds" if fits else "unknown",
         "; ".join(shares) or "no run of a class with a range",
         otherwise=f"Declare another class for what is called {', '.join(wrong)}, or change its up_to.",
-        unknown=f"{ENOUGH} completed runs that declared each class say enough.",
+        unknown=f"It takes {ENOUGH} completed runs of each declared class.",
     )
 
 
@@ -273,7 +273,7 @@ def _strategies(report: Report) -> Iterator[ChecklistItem]:
     count, of = sum(report.against_strategy.values()), sum(row.declared for row in never)
     yield _item(
         "strategy-finish",
-        "No run was stopped automatically that its strategy lets finish",
+        "No run that its strategy lets finish was stopped automatically",
         "does not" if count else "holds" if of else "unknown",
         f"{count:,} of {of:,} sessions that declared a short or protected class",
         otherwise="See what stopped them: midcourse intervention list.",
@@ -286,16 +286,16 @@ def _strategies(report: Report) -> Iterator[ChecklistItem]:
         _ANSWERS[found.all.verdict],
         f"{percent(found.all.share)} of {found.all.of:,}; {found.open:,} not known yet",
         otherwise="See why they failed: midcourse ps --status failed",
-        unknown=f"{ENOUGH} that are resumed say enough.",
+        unknown=f"It takes {ENOUGH} resumed runs.",
     )
     yield _item(
         "strategy-consistent",
-        "What was stopped or lost comes to the same state again",
+        "Stopped or lost sessions reach the same state again",
         _ANSWERS[agree.sessions.verdict],
         f"{agree.sessions.part:,} of {agree.sessions.of:,} sessions"
         + (f"; not: {', '.join(list(agree.flaws)[:_NAMED])}" if agree.flaws else ""),
         otherwise="Run: midcourse doctor",
-        unknown=f"{ENOUGH} sessions that were stopped say enough.",
+        unknown=f"It takes {ENOUGH} stopped sessions.",
     )
 
 
@@ -325,7 +325,7 @@ def _thresholds(report: Report, policy: Policy) -> Iterator[ChecklistItem]:
             _ANSWERS[rate.within.verdict],
             f"within 20 % in {percent(rate.within.share)} of {rate.within.of:,}; {estimated(rate.known)}",
             otherwise="Set signals.calls_left to null: the runs of these agents differ too much.",
-            unknown=f"{ENOUGH} runs with an estimate say enough.",
+            unknown=f"It takes {ENOUGH} runs with an estimate.",
         )
 
 

@@ -463,7 +463,7 @@ def _proposal(
 
 def name_for(policy: str, whom: str) -> str:
     """Return the name of a policy for one agent or person: ``standard--researcher``. Their own keeps its name."""
-    plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in whom.lower()).strip("-") or "nobody"
+    plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in whom.lower()).strip("-") or "unnamed"
     if policy.endswith(f"--{plain}"):
         return policy
     name = f"{policy}--{plain}"

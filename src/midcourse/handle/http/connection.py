@@ -26,7 +26,7 @@ T = TypeVar("T")
 Parameters = Mapping[str, "str | int | float | bool | list[str]"]
 
 ANSWER_SECONDS: Final = 30.0
-"""How long a server may take to answer, beyond the ``wait`` it was given."""
+"""The time a server has to answer, beyond the ``wait`` of the request."""
 CONNECT_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 45.0
 """A stream says something every 15 seconds; one that is silent for so long is dead."""
@@ -108,7 +108,7 @@ class HttpConnection:
         return Backoff(self.clock, self._patience)
 
     async def get(self, path: str, kind: type[T], parameters: Parameters | None = None, *, wait: float = 0.0) -> T:
-        """What stands at ``path``."""
+        """Get ``path``, and return the answer as ``kind``."""
         return self.read(await self.send("GET", path, parameters=parameters, wait=wait), kind)
 
     async def items(

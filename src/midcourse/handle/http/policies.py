@@ -13,7 +13,7 @@ from midcourse.policy.yaml_reader import not_found, split
 from midcourse.policy.yaml_writer import from_document
 
 _TRIAL_SECONDS: Final = 90.0
-"""How long a server may take to read its runs, and to try policies on them."""
+"""The time a server has to read its runs, and to try policies on them."""
 
 
 class _Whole(Summary, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What a server's answers hold, read into the same values that an open store gives."""
+"""The bodies of a server's answers, read into the same values that an open store gives."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,7 +34,7 @@ class WireDelta(msgspec.Struct):
 
 
 class WireResult(msgspec.Struct):
-    """Whether a session has ended, and with what."""
+    """The result of a session, once it has ended."""
 
     status: str
     ended: bool

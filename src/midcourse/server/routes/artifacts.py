@@ -24,7 +24,7 @@ _PAGES = Pages("artifacts", tuple[float, str, int], due_order)
 async def list_artifacts(
     caller: Watcher,
     session: Annotated[str | None, Query(min_length=1, max_length=300, description="Those of one session.")] = None,
-    due: Annotated[bool, Query(description="Those alone that somebody should look at by now.")] = False,
+    due: Annotated[bool, Query(description="Only those that are due for a review.")] = False,
     limit: LimitQuery = USUAL,
     cursor: CursorQuery = None,
     tenant: TenantQuery = None,
@@ -49,7 +49,7 @@ async def list_artifacts(
     responses=answers("Artifact", 200, "session_not_found", "artifact_not_found", "damaged", body=True),
 )
 async def review_artifact(session_id: SessionPath, caller: Sender, body: schemas.ReviewedArtifact) -> Response:
-    """Say that you have looked at an artifact, and what it is: it comes up again later. A session's token may not."""
+    """Mark an artifact as reviewed, with its documentation: it comes up again later. A session's token may not."""
     await caller.store.head(SessionId(session_id))
     done = await caller.sessions.reviewed(session_id, body.name, body.documentation, by=caller.principal.by)
     return answer(to_json(done))

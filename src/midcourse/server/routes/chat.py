@@ -17,7 +17,7 @@ from midcourse.errors import MidcourseError, Refused, SessionNotFound, StoreErro
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Commander, Reader, checks_reach
 from midcourse.server.chat_frames import ChatFrames, Told, chat_frames, error_frame
-from midcourse.server.delivered_asks import Answering, BegunSessions, Delivered, checkpoint_gone, open_asks
+from midcourse.server.delivered_asks import TOO_LATE, Answering, BegunSessions, Delivered, checkpoint_gone, open_asks
 from midcourse.server.limits import Slot
 from midcourse.server.openapi import LAST_EVENT_ID, streams
 from midcourse.server.routes.path_parameters import SessionPath
@@ -33,18 +33,8 @@ _LOST = ("last_event_id", "position", "detail")
     "/chat",
     responses=streams(
         "",
-        "agent_mismatch",
-        "agent_unavailable",
-        "busy",
-        "command_id_taken",
-        "damaged",
-        "draining",
-        "idempotency_key_reused",
-        "not_allowed",
-        "precondition_failed",
-        "session_damaged",
-        "session_discarded",
-        "session_erased",
+        *cmd.refusals(cmd.Message),
+        *("agent_mismatch", "agent_unavailable", "draining", "idempotency_key_reused"),
         body=True,
     ),
 )
@@ -150,17 +140,8 @@ async def _once_decided(
     "/chat/resume",
     responses=streams(
         "",
-        "already_resumed",
-        "approver_only",
-        "ask_id_required",
-        "budget_spent",
-        "checkpoint_not_found",
-        "command_id_taken",
-        "damaged",
-        "own_ask",
-        "unclear_answer",
-        "precondition_failed",
-        "unencodable",
+        *(set(cmd.refusals(cmd.Answer)) - TOO_LATE),
+        *("already_resumed", "checkpoint_not_found"),
         body=True,
     ),
 )

@@ -1,7 +1,7 @@
 """One address for each command that people send. What a control answers is what is known, and never more."""
 
 from inspect import Parameter, Signature, cleandoc
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 from msgspec.structs import replace
@@ -15,21 +15,12 @@ from midcourse.handle import addressed
 from midcourse.people.inbox import open_ask
 from midcourse.server.approval_counts import note_answer
 from midcourse.server.caller import Caller, commander_with
-from midcourse.server.openapi import BODY, Responses, answers
+from midcourse.server.openapi import BODY, answers
 from midcourse.server.routes.path_parameters import MessagePath, SessionPath
 from midcourse.server.schemas import Body, body_of
 from midcourse.server.to_json import answer, reply_view
 
 router = APIRouter()
-_KNOWN: Final = ("session_not_found", "precondition_failed", "command_id_taken", "invalid_input", "damaged")
-
-
-def control_answers(*codes: str, body: bool = True) -> Responses:
-    """Return the answers of a control: a reply, and the problems that each of them may have beside ``codes``.
-
-    A cancel of an erased session is granted, but one that is sent again has lost its answer to the erasure.
-    """
-    return answers("Reply", 200, 202, *_KNOWN, "session_erased", *codes, changes=True, body=body)
 
 
 def control_response(reply: Reply) -> Response:
@@ -72,7 +63,13 @@ def add(kind: type[cmd.AnyCommand], sent: cmd.Verb) -> None:
         name=sent.operation,
         tags=[sent.tag],
         description=cleandoc(kind.__doc__ or "").replace("``", "`"),
-        responses=control_answers(*sent.refusals, body=model is not None),
+        responses=answers(
+            "Reply",
+            *(200, 202),
+            *("session_not_found", "invalid_input", *cmd.refusals(kind)),
+            changes=True,
+            body=model is not None,
+        ),
     )
 
 

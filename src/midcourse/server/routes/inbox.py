@@ -49,11 +49,11 @@ async def get_inbox(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many asks at most; a stream sends all.")] = USUAL,
     cursor: CursorQuery = None,
 ) -> Response:
-    """What waits for people: asks by deadline, with their owners, alarms in batches, and artifacts that are due.
+    """Return what waits for people: asks by deadline, with their owners, alarms in batches, and artifacts that are due.
 
-    The asks come in pages; the rest is the most urgent of it, with each.
-    With `Accept: text/event-stream` all as `event: inbox`, and then each time what changed: in `asks` those that
-    are new or other than before, in `gone` the `session/ask` of those that are not there any more, the rest whole.
+    The asks come in pages; each page also has the most urgent alarms and artifacts.
+    With `Accept: text/event-stream` everything comes as `event: inbox`, and then each change: in `asks` those that
+    are new or changed, in `gone` the `session/ask` of those that are gone, alarms and artifacts whole.
     """
     desk, whose = _desk(caller), caller.narrowed(tenant)
     if wants_stream(request):

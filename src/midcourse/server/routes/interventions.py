@@ -35,7 +35,7 @@ _BATCHES = Pages("alarms", tuple[float, float, str, str, str], _batch_order)
 async def get_interventions(
     session_id: SessionPath, caller: Reader, limit: LimitQuery = USUAL, cursor: CursorQuery = None
 ) -> Response:
-    """What policies, and the agent itself, have stepped in with, oldest first: why, and the arithmetic of it."""
+    """List the interventions of policies, and of the agent itself, oldest first: reasons and arithmetic."""
     handle = await caller.sessions.get(session_id)
 
     async def shown() -> Response:

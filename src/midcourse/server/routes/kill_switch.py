@@ -68,7 +68,7 @@ async def list_kill_switches(caller: Watcher, limit: LimitQuery = USUAL, cursor:
 
 @router.post("/preview", responses=answers("SwitchCount", 200, body=True))
 async def preview_kill_switch(body: schemas.PreviewSwitch, caller: Reckoner) -> Response:
-    """What a kill switch over this scope would halt now. Nothing is changed."""
+    """Preview what a kill switch over this scope would halt now. Nothing is changed."""
     scope = _scope(caller, body.scope)
 
     async def shown() -> Response:

@@ -31,7 +31,7 @@ async def health() -> Response:
 
 @router.get("/readyz", responses=open_answers("Readiness", "not_ready", "draining"))
 async def readiness(request: Request) -> Response:
-    """Whether to send it work: its store can be written to, commands are heard, and it is not about to end."""
+    """Check whether it can take work: its store can be written to, it hears commands, and it is not about to end."""
     state = request.app.state
     local = cast("LocalTransport | None", getattr(state, "local", None))
     found = await cast("Health", state.health).readiness(local, is_leaving=state.leaving.is_announced)

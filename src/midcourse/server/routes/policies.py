@@ -54,9 +54,9 @@ async def list_policies(caller: Watcher, limit: LimitQuery = USUAL, cursor: Curs
 
 @router.post("/policies/check", responses=answers("PolicyCheck", 200, "policy_not_found", body=True))
 async def check_policy(body: schemas.PolicyDraft, caller: Reckoner) -> Response:
-    """Whether a text is a policy. What is wrong is told line by line in `mistakes`; nothing is saved.
+    """Check whether a text is a policy. `mistakes` lists what is wrong, by line; nothing is saved.
 
-    Its base may be one that was saved here. `changes` are those against that, or against another one that is named.
+    Its base may be a policy that was saved here. `changes` compares it with that, or with the policy that you name.
     """
     return answer(await caller.read(_checked(caller, body.document, body.against)))
 

@@ -115,7 +115,7 @@ async def list_proposals(
     limit: LimitQuery = USUAL,
     cursor: CursorQuery = None,
 ) -> Response:
-    """What reviews proposed for thresholds, per agent and per person, with the evidence, newest first."""
+    """List the thresholds that reviews proposed, per agent and person, newest first: with the evidence."""
     found = await caller.read(review.proposals(_store(caller), state=state, tenant=caller.tenant))
     page = _PROPOSALS.of(found, limit, cursor)
     return answer({"proposals": to_json(page.items), "next": page.next})

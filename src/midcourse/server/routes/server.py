@@ -69,10 +69,10 @@ async def audit(
     limit: LimitQuery = USUAL,
     cursor: CursorQuery = None,
 ) -> Response:
-    """Who wished or did what, over all sessions that the caller sees, oldest first.
+    """List who asked for or did what, over all sessions that the caller sees, oldest first.
 
-    `after` and `before` say where to begin, and `cursor` goes on from there. A page may have fewer than `limit` entries
-    though more follow: go on until `next` is null. With `before` pages go backwards, each of them oldest first.
+    `after` and `before` say where to begin, and `cursor` continues from there. A page may have fewer than `limit`
+    entries though more follow: continue until `next` is null. With `before` pages go backwards, each oldest first.
     """
     check_audit(after, limit, before)
     way, place = _AUDIT.after(cursor) or (("after", after) if before is None else ("before", before))

@@ -42,11 +42,11 @@ def _answers(name: str, *codes: str) -> Responses:
 
 @router.post("/policies/backtest", responses=_answers("Trial", "no_recordings"))
 async def backtest_policy(request: Request, body: schemas.PolicyTrial, caller: Reckoner) -> Response:
-    """What a policy would have done to the sessions that ran here, beside others. Changes nothing.
+    """Try a policy on sessions that ran here, beside other policies. Changes nothing.
 
     A text or a saved policy is tried on the newest runs in which a call has ended. With `Accept: text/event-stream` the
     answer is a stream: `event: progress` while it reads and computes, then one `event: result` with the same document,
-    or `event: problem`. To hang up ends it.
+    or `event: problem`. Closing the connection ends it.
     """
     store, clock = caller.store, caller.clock
 

@@ -96,7 +96,7 @@ async def list_deliveries(
     limit: LimitQuery = USUAL,
     cursor: CursorQuery = None,
 ) -> Response:
-    """What a webhook was told in the last seven days, and what it answered, the newest first."""
+    """List the deliveries of a webhook in the last seven days, with its answers, the newest first."""
     outbox = _outbox(caller)
     found = await outbox.webhook(webhook, caller.tenant)
     page = _DELIVERIES.of(await outbox.deliveries(found.id, None), limit, cursor)

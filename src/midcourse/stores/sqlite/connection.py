@@ -14,7 +14,7 @@ from midcourse.core.codec import GENESIS, follows, named_blobs
 from midcourse.errors import Damaged, MidcourseError, StoreUnavailable
 from midcourse.stores.sqlite.durability import Wanted, set_durability
 from midcourse.stores.sqlite.errors import FAILURES, Failure, code_of, explained
-from midcourse.stores.sqlite.rows import PLACES
+from midcourse.stores.sqlite.rows import PLACES, columns_of, whole_head
 from midcourse.stores.sqlite.statements import SCHEMA, WRITE
 from midcourse.stores.sqlite.write_lock import WriteLock, patiently
 
@@ -133,10 +133,16 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
+def _text(content: bytes) -> str:
+    """Decode a text. A damaged one makes its own row differ from its seal, and not the whole query fail."""
+    return content.decode(errors="replace")
+
+
 def _connect(path: Path, undo: contextlib.ExitStack) -> sqlite3.Connection:
     # timeout=0: the waiting is done in write_lock.py. isolation_level=None: transactions are begun and ended by hand.
     connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256)
     undo.callback(connection.close)
+    connection.text_factory = _text
     connection.execute("PRAGMA cell_size_check = 1")
     return connection
 
@@ -160,6 +166,19 @@ def _mend_indexes(connection: sqlite3.Connection, path: Path) -> None:
         if problems != ["ok"]:
             connection.execute(f"REINDEX {table}")
             log.warning("%s: an index of '%s' was damaged (%s) and was built again", path, table, problems[0])
+            if table == "sessions":
+                _mend_sessions(connection, path)
+
+
+def _mend_sessions(connection: sqlite3.Connection, path: Path) -> None:
+    """Repeat in each row of a session what its sealed head says: without its id it would be begun a second time."""
+    rows = connection.execute("SELECT key, id, status, agent, created_at, wake_at, head, head_seal FROM sessions")
+    for key, *found, content, seal in rows.fetchall():
+        head = whole_head(content, seal)
+        if head is not None and columns_of(head) != tuple(found):
+            columns = "id = ?, status = ?, agent = ?, created_at = ?, wake_at = ?"
+            connection.execute(f"UPDATE OR IGNORE sessions SET {columns} WHERE key = ?", (*columns_of(head), key))
+            log.warning("%s: the row of session '%s' was damaged and was mended from its head", path, head.id)
 
 
 def _check_kind(connection: sqlite3.Connection, path: Path) -> None:

@@ -97,14 +97,23 @@ def read_head(session_id: Any, columns: Sequence[Any], content: Any, seal: Any) 
     Raises:
         Damaged: it does not match its seal or its row.
     """
+    head = whole_head(content, seal)
+    if head is None or columns_of(head) != (session_id, *columns):
+        raise store_errors.damaged_head(session_id)
+    return head
+
+
+def whole_head(content: Any, seal: Any) -> Head | None:
+    """Return the head in ``content``; None if it does not match its seal."""
     try:
-        if checksum(content) == seal:
-            head = _decoder.decode(content)
-            if (head.id, head.status, head.agent, head.created_at, head.wake_at) == (session_id, *columns):
-                return head
+        return _decoder.decode(content) if checksum(content) == seal else None
     except (TypeError, ValueError, msgspec.MsgspecError):
-        pass
-    raise store_errors.damaged_head(session_id)
+        return None
+
+
+def columns_of(head: Head) -> tuple[object, ...]:
+    """Return the columns of a session's row that repeat what its head says."""
+    return head.id, head.status, head.agent, head.created_at, head.wake_at
 
 
 def read_ownership(row: Sequence[Any]) -> Ownership:

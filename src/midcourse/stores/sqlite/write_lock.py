@@ -24,6 +24,8 @@ PATIENCE = 10.0
 """Seconds after which a writer that never got its turn gives up."""
 
 _SHORTEST, _LONGEST = 0.0002, 0.002
+_STOPPED = 1.0
+"""The most seconds that one pause counts for, however late it ends."""
 _GAP_STEP, _GAP_STEPS = 0.00025, 12
 _DEAF_FIRST, _DEAF_MOST = 8, 256
 
@@ -49,9 +51,11 @@ def patiently(attempt: Callable[[], T], path: Path, patience: float = PATIENCE) 
 
 
 def _wait(waited: float) -> float:
+    """Return the seconds that passed; no more than a few, should this process itself have been stopped meanwhile."""
+    began = time.monotonic()
     pause = _jitter.uniform(_SHORTEST, min(_LONGEST, _SHORTEST * 2 + waited / 4))
     time.sleep(pause)  # noqa: TID251 - waits for another process, which no clock of ours moves
-    return pause
+    return min(time.monotonic() - began, _STOPPED)
 
 
 def _never_free(path: Path, patience: float, workers: str) -> StoreUnavailable:

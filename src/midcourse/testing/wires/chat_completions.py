@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from midcourse.models.script import Call, Conversation, Piece, Said, Text, Usage, call_of
-from midcourse.testing.wires import openai
+from midcourse.testing.wires.openai import OpenAI, error_body
 from midcourse.testing.wires.wire import CREATED, Heard, Objection, Writer, decoded, event
 
 
@@ -43,16 +43,10 @@ class _Request(msgspec.Struct):
     stream_options: _StreamOptions | None = None
 
 
-class ChatCompletions:
+class ChatCompletions(OpenAI):
     """``POST /v1/chat/completions``."""
 
     path = "/v1/chat/completions"
-
-    def key(self, headers: Mapping[str, str]) -> str | None:
-        return openai.bearer(headers)
-
-    def wrong_key(self, key: str | None) -> Objection:
-        return openai.wrong_key(key)
 
     def heard(self, body: bytes) -> Heard:
         """Return the request, if its messages are in an order that a model can continue."""
@@ -70,9 +64,6 @@ class ChatCompletions:
             streams=bool(request.stream),
             wants_usage=request.stream_options is not None and bool(request.stream_options.include_usage),
         )
-
-    def error(self, objection: Objection) -> Mapping[str, object]:
-        return openai.error(objection)
 
     def writer(self, heard: Heard, number: int) -> Writer:
         return _Chunks(heard, number)
@@ -219,7 +210,7 @@ class _Chunks:
         yield b"data: [DONE]\n\n"
 
     def broken(self, objection: Objection) -> bytes:
-        return event(openai.error(objection))
+        return event(error_body(objection))
 
     def whole(self, pieces: Sequence[Piece], usage: Usage) -> Mapping[str, object]:
         calls = [piece for piece in pieces if isinstance(piece, Call)]

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from midcourse.models.script import Call, Conversation, Piece, Role, Said, Text, Usage, call_of
-from midcourse.testing.wires import openai
+from midcourse.testing.wires.openai import OpenAI
 from midcourse.testing.wires.wire import CREATED, Heard, Objection, Writer, decoded, event
 
 
@@ -34,16 +34,10 @@ class _Request(msgspec.Struct):
     stream: bool | None = None
 
 
-class Responses:
+class Responses(OpenAI):
     """``POST /v1/responses``. Nothing is stored: the whole conversation comes with each request."""
 
     path = "/v1/responses"
-
-    def key(self, headers: Mapping[str, str]) -> str | None:
-        return openai.bearer(headers)
-
-    def wrong_key(self, key: str | None) -> Objection:
-        return openai.wrong_key(key)
 
     def heard(self, body: bytes) -> Heard:
         """Return the request, if its items are in an order that a model can continue."""
@@ -71,9 +65,6 @@ class Responses:
             model=request.model,
             streams=bool(request.stream),
         )
-
-    def error(self, objection: Objection) -> Mapping[str, object]:
-        return openai.error(objection)
 
     def writer(self, heard: Heard, number: int) -> Writer:
         return _Events(heard, number)

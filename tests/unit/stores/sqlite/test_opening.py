@@ -19,6 +19,7 @@ from midcourse.core.ids import SessionId
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, StoreUnavailable
 from midcourse.stores.sqlite import SqliteStore, connection
 from midcourse.testing.store_promises.fixtures import SESSION, started
+from tests.promises.damage import damage_id
 
 
 async def refusal(path: Path) -> MidcourseError:
@@ -249,6 +250,37 @@ async def test_an_index_that_hides_a_session_is_built_again(path: Path, caplog: 
     store = await SqliteStore.open(path)
     assert [one.head.id for one in await store.unattended([owned.head.status], 0.0, limit=10)] == [SESSION]
     assert "an index of 'sessions' was damaged" in caplog.text
+    await store.close()
+
+
+@pytest.mark.parametrize("byte", [0x72, 0xF3])
+async def test_a_session_whose_id_was_damaged_has_it_again(
+    path: Path, byte: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its parent would not find it, and begin it a second time."""
+    store = await SqliteStore.open(path)
+    await started(store)
+    owned = await store.head(SESSION)
+    await store.close()
+    damage_id(path, SESSION, byte)
+    store = await SqliteStore.open(path)
+    assert await store.head(SESSION) == owned
+    assert "was mended from its head" in caplog.text
+    await store.close()
+
+
+async def test_a_session_whose_id_is_no_text_hides_no_other(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is too large to be checked when it is opened."""
+    monkeypatch.setattr(connection, "_CHECKED_AT_OPEN", 0)
+    store = await SqliteStore.open(path)
+    await started(store)
+    await started(store, SessionId("other"))
+    head = (await store.head(SessionId("other"))).head
+    await store.close()
+    damage_id(path, SESSION, 0xF3)
+    store = await SqliteStore.open(path)
+    assert [one.id for one in await store.heads()] == ["other"]
+    assert [one.head.id for one in await store.unattended([head.status], 0.0, limit=10)] == ["other"]
     await store.close()
 
 

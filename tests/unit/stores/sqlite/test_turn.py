@@ -7,12 +7,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.errors import StoreUnavailable
-from midcourse.stores.sqlite import SqliteStore
+from midcourse.stores.sqlite import SqliteStore, write_lock
 from midcourse.stores.sqlite.write_lock import WriteLock
 from midcourse.testing.store_promises.fixtures import ALICE, SESSION, owned, started
 from tests.unit.stores.sqlite.processes import owner
@@ -60,6 +61,26 @@ async def test_a_writer_gives_up_and_names_who_may_hold_the_file(path: Path, sto
     assert len({id(answer) for answer in answers}) == 3
     assert list(await store.undecided(SESSION)) == []
     await impatient.close()
+
+
+@pytest.mark.parametrize(("each", "tries"), [(0.2, 6), (3600.0, 2)])
+def test_a_writer_counts_the_time_that_passes_on_a_busy_machine(
+    path: Path, monkeypatch: pytest.MonkeyPatch, each: float, tries: int
+) -> None:
+    """A pause may take longer than it was to: only an hour in which the process was stopped counts as a moment."""
+    now, pauses = 0.0, 0
+
+    def sleep(_seconds: float) -> None:
+        nonlocal now, pauses
+        now, pauses = now + each, pauses + 1
+
+    monkeypatch.setattr(write_lock, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: now))
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder, closing(sqlite3.connect(path)) as waiting:
+        holder.execute("BEGIN IMMEDIATE")
+        waiting.execute("PRAGMA busy_timeout = 0")
+        with pytest.raises(StoreUnavailable, match="for 1.1 s"):
+            write_lock.patiently(lambda: waiting.execute("BEGIN IMMEDIATE"), path, 1.1)
+    assert pauses == tries
 
 
 async def test_a_command_gets_in_beside_a_program_that_writes_all_the_time(path: Path, store: SqliteStore) -> None:
