@@ -14,6 +14,7 @@ They hold no text of people, models or tools, unless ``content`` is set.
 
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import Final
 
@@ -72,8 +73,8 @@ class Spans(Meter):
         self._processor = processor
         self._content = content
         self._legs: dict[SessionId, _Leg] = {}
-        self._resource = _resource()
-        self._scope = InstrumentationScope("midcourse", __version__)
+        scope = InstrumentationScope("midcourse", __version__)
+        self._span = partial(ReadableSpan, resource=_resource(), instrumentation_scope=scope)
 
     @classmethod
     def to(cls, exporter: SpanExporter, *, content: bool = False) -> "Spans":
@@ -134,17 +135,19 @@ class Spans(Meter):
             return
         if leg.dropped:
             leg.attributes["midcourse.events_dropped"] = leg.dropped
-        self._send(
-            f"invoke_agent {leg.agent}",
-            leg.context,
-            leg.parent,
-            (leg.began, leg.last),
-            leg.attributes,
-            kind=SpanKind.INTERNAL,
-            status=leg.status,
+        span = self._span(
+            name=f"invoke_agent {leg.agent}",
+            context=leg.context,
+            parent=leg.parent,
+            attributes=leg.attributes,
             events=leg.events,
             links=leg.links,
+            kind=SpanKind.INTERNAL,
+            status=leg.status,
+            start_time=_nanoseconds(leg.began),
+            end_time=_nanoseconds(max(leg.began, leg.last)),
         )
+        self._processor.on_end(span)
 
     # ---- turns
 
@@ -279,37 +282,15 @@ class Spans(Meter):
             side = SpanKind.INTERNAL
             attributes |= {"gen_ai.tool.name": call.name, "gen_ai.tool.type": "function", "gen_ai.tool.call.id": step}
             attributes["midcourse.effect"] = call.effect
-        context = _context(parent.trace_id, _number(8, session.id, step, str(call.attempt)))
-        self._send(
-            f"{_OPERATIONS[call.kind]} {call.name}", context, parent, times, attributes, kind=side, status=status
-        )
-
-    def _send(
-        self,
-        name: str,
-        context: SpanContext,
-        parent: SpanContext | None,
-        times: tuple[float, float],
-        attributes: Attributes,
-        *,
-        kind: SpanKind,
-        status: Status,
-        events: list[SpanEvent] | None = None,
-        links: list[Link] | None = None,
-    ) -> None:
-        span = ReadableSpan(
-            name=name,
-            context=context,
+        span = self._span(
+            name=f"{_OPERATIONS[call.kind]} {call.name}",
+            context=_context(parent.trace_id, _number(8, session.id, step, str(call.attempt))),
             parent=parent,
-            resource=self._resource,
             attributes=attributes,
-            events=events or (),
-            links=links or (),
-            kind=kind,
+            kind=side,
             status=status,
             start_time=_nanoseconds(times[0]),
             end_time=_nanoseconds(max(times)),
-            instrumentation_scope=self._scope,
         )
         self._processor.on_end(span)
 
