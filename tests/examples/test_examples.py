@@ -1,6 +1,7 @@
 """Every example does what its docstring says, and every code block of README and docs runs and prints what it shows."""
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,30 @@ def test_every_public_name_has_an_entry_in_the_reference() -> None:
     reference = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     entries = set(re.findall(r"^(?:#+ |\| )`(?:midcourse\.)?(\w+)", reference, re.MULTILINE))
     assert set(midcourse.__all__) <= entries, sorted(set(midcourse.__all__) - entries)
+
+
+def test_the_reference_shows_the_signatures_as_they_are() -> None:
+    """Names, order and defaults of each method in a table; ``...`` stands for a default that has no name."""
+    reference = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    owner, shown = None, 0
+    for line in reference.splitlines():
+        if line.startswith("### "):
+            owner = getattr(midcourse, line.removeprefix("### ").strip("`"), None)
+        method = re.match(r"\| `(?:await )?(\w+)\((.*?)\)`", line)
+        if method is None or not inspect.isclass(owner):
+            continue
+        parameters = [*inspect.signature(getattr(owner, method[1])).parameters.values()]
+        is_shown = ast.unparse(ast.parse(f"lambda {method[2]}: 0"))
+        expected = ", ".join(
+            one.name if one.default is one.empty else f"{one.name}={one.default!r}"
+            for one in parameters
+            if one.name != "self"
+        )
+        given = is_shown.removeprefix("lambda").removesuffix(": 0").strip().replace("*, ", "").replace("*", "")
+        pattern = re.escape(given).replace(re.escape("..."), ".*")
+        assert re.fullmatch(pattern, expected), f"{owner.__name__}.{method[1]}({expected})"
+        shown += 1
+    assert shown > 40
 
 
 def test_the_first_screen_of_the_readme_has_the_two_commands_and_code() -> None:

@@ -52,10 +52,10 @@ def patiently(attempt: Callable[[], T], path: Path, patience: float = PATIENCE) 
 
 def _wait(waited: float) -> float:
     """Return the seconds that passed; no more than a few, should this process itself have been stopped meanwhile."""
-    began = time.monotonic()
+    began = time.monotonic()  # noqa: TID251 - time that this thread really waits
     pause = _jitter.uniform(_SHORTEST, min(_LONGEST, _SHORTEST * 2 + waited / 4))
     time.sleep(pause)  # noqa: TID251 - waits for another process, which no clock of ours moves
-    return min(time.monotonic() - began, _STOPPED)
+    return min(time.monotonic() - began, _STOPPED)  # noqa: TID251
 
 
 def _never_free(path: Path, patience: float, workers: str) -> StoreUnavailable:
