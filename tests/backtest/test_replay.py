@@ -14,6 +14,7 @@ from midcourse.errors import InvalidInput
 from midcourse.policy.document import Policy
 from midcourse.policy.profiles import BUILT_IN, STANDARD
 from midcourse.policy.run_activity import AnyAct, Begun, Called, Said
+from midcourse.policy.signals.risk import RiskReading
 from midcourse.policy.signals.run_monitor import RunMonitor
 
 DATA = Path(__file__).with_name("data")
@@ -207,18 +208,14 @@ def test_what_an_agent_would_have_asked_by_itself_is_not_counted() -> None:
 class Doubt:
     """A risk that grows with every call."""
 
-    threshold = 0.5
-    words = "It has called too much."
-    is_calibrated = True
-
     def __init__(self) -> None:
-        self.value = 0.0
+        self._value = 0.0
 
     def feed(self, act: AnyAct) -> None:
-        self.value = min(1.0, self.value + 0.1 * isinstance(act, Called))
+        self._value = min(1.0, self._value + 0.1 * isinstance(act, Called))
 
-    def read(self) -> "Doubt":
-        return self
+    def read(self) -> RiskReading:
+        return RiskReading(self._value, 0.5, self._value >= 0.5, (("calls", self._value),), "tests")
 
 
 def test_the_risk_is_asked_only_when_it_is_wanted_and_knows_where_a_run_is_from() -> None:

@@ -147,20 +147,16 @@ def test_the_value_is_the_place_on_the_scale() -> None:
     measured = plain("login", window=2, lasting=1)
     assert values(measured, ["login", "login", "login", "orm"])[-1] == pytest.approx(0.1548, abs=1e-3)
     assert measured.closeness == pytest.approx(0.7071, abs=1e-4)
-    assert measured.arithmetic == "cosine 0.71; on the goal 0.80, on another 0.20 (runs of your own)"
 
 
 def test_nothing_is_said_before_three_actions_without_a_goal_or_without_a_scale() -> None:
     measured = plain("login")
     assert values(measured, ["login"] * (ENOUGH - 1)) == []
-    assert "fewer than 3 actions" in measured.why_none
     assert values(plain(""), ["login"] * 9) == []
-    assert "no goal" in plain("").why_none
     unknown = Drift(Bag())
     unknown.goal("login")
     assert values(unknown, ["login"] * 9) == []
     assert unknown.alignment("login") is None
-    assert "the encoder 'bag' is not calibrated" in unknown.why_none
 
 
 def test_actions_without_a_word_are_none() -> None:
@@ -191,7 +187,6 @@ def test_a_run_that_begins_far_from_its_goal_is_held_to_what_it_has_reached() ->
     far = ["login orm pool invoice churn flight battery recipe memory coupon report spam"] * 8
     measured = plain("login")
     assert max(values(measured, far)) < 0.01
-    assert "this run's best" in measured.arithmetic
     assert values(measured, ["orm"] * 12)[-1] > 0.4
 
 
@@ -270,7 +265,7 @@ def test_memory_is_bounded() -> None:
     measured = plain("login")
 
     def size() -> int:
-        kept = [getattr(measured, name) for name in Drift.__slots__]
+        kept = list[Any](vars(measured).values())
         return sum(
             sys.getsizeof(one) + (sum(map(sys.getsizeof, one)) if hasattr(one, "__iter__") else 0) for one in kept
         )
@@ -297,8 +292,6 @@ def test_calibrating_finds_what_is_near_and_what_is_far() -> None:
     measured = Drift(Bag(), scale=scale)
     measured.goal("please login")
     assert values(measured, [*["step login"] * 8, *["step orm"] * 12])[-1] > 0.9
-    assert measured.calibrated_for == "runs of your own"
-    assert measured.doubt == ""
 
 
 def test_too_few_goals_make_no_scale() -> None:
@@ -327,40 +320,28 @@ def test_auc_counts_ties_as_half() -> None:
 def test_the_package_has_a_scale_for_every_domain_and_says_how_they_were_made(encoder: Encoder) -> None:
     assert "bench.drift_study" in shipped().how
     for domain in drift.DOMAINS:
-        scale, made_for = scale_for(encoder.name, "latin", domain)
+        scale = scale_for(encoder.name, "latin", domain)
         assert scale is not None
-        assert made_for == f"latin/{domain}"
+        assert scale is shipped().encoders[encoder.name]["latin"][domain]
         assert scale.off + 0.1 < scale.on
         assert scale.auc > 0.8
-        assert scale.doubt == ""
         assert len(scale.goal_centre) == len(scale.action_centre) == 2 * 256
 
 
 @pytest.mark.parametrize(
     ("goal", "domain", "made_for"),
     [
-        ("Fix the login bug", "code", "latin/code"),
-        ("修复登录错误", "code", "cjk/general"),
-        ("Исправь ошибку входа", "code", "latin/general"),
-        ("Fix the login bug", "robotics", "latin/general"),
+        ("Fix the login bug", "code", ("latin", "code")),
+        ("修复登录错误", "code", ("cjk", "general")),
+        ("Исправь ошибку входа", "code", ("latin", "general")),
+        ("Fix the login bug", "robotics", ("latin", "general")),
     ],
 )
-def test_what_nobody_calibrated_falls_back_to_general_and_says_so(
-    encoder: Encoder, goal: str, domain: str, made_for: str
+def test_what_nobody_calibrated_falls_back_to_general(
+    encoder: Encoder, goal: str, domain: str, made_for: tuple[str, str]
 ) -> None:
-    measured = Drift(encoder, domain=domain)
-    measured.goal(goal)
-    assert measured.calibrated_for == made_for
-    asked_for = f"{language_of(goal)}/{domain}"
-    expected = "" if made_for == asked_for else f"there is no scale for {asked_for}; that of {made_for} is used"
-    assert measured.doubt == expected
-
-
-def test_a_scale_that_hardly_tells_says_so() -> None:
-    weak = Scale(on=0.5, off=0.45, auc=0.58, runs=20, goals=20, goal_centre=centre(), action_centre=centre())
-    measured = Drift(Bag(), scale=weak)
-    measured.goal("login")
-    assert "AUC 0.58" in measured.doubt
+    spoken, kind = made_for
+    assert scale_for(encoder.name, language_of(goal), domain) is shipped().encoders[encoder.name][spoken][kind]
 
 
 # ---- the real encoder, on real runs

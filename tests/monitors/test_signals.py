@@ -140,13 +140,11 @@ def test_a_hypothesis_in_the_same_words_is_no_other() -> None:
     assert hypothesis.age(71.0) == 1.0
 
 
-def test_an_artifact_is_known_by_its_step_documented_later_and_flagged_when_it_is_used() -> None:
+def test_an_artifact_is_known_by_its_first_step_and_flagged_when_it_is_used() -> None:
     artifacts = MadeArtifacts()
-    artifacts.add("plan.md", 3, "")
-    artifacts.add("notes.md", 4, "what was found")
-    assert artifacts.undocumented == ("plan.md",)
-    artifacts.add("plan.md", 9, "the plan")
-    assert artifacts.undocumented == ()
+    artifacts.add("plan.md", 3)
+    artifacts.add("notes.md", 4)
+    artifacts.add("plan.md", 9)
     artifacts.touched(("other.md", "plan.md"), 12)
     artifacts.touched(("plan.md",), 13)
     assert (artifacts.made["plan.md"].step, artifacts.made["plan.md"].used_at, artifacts.used) == (3, 12, 1)
@@ -155,7 +153,7 @@ def test_an_artifact_is_known_by_its_step_documented_later_and_flagged_when_it_i
 def test_artifacts_are_bounded() -> None:
     artifacts = MadeArtifacts()
     for number in range(MOST_ARTIFACTS + 50):
-        artifacts.add(str(number), number, "")
+        artifacts.add(str(number), number)
     assert len(artifacts.made) == MOST_ARTIFACTS
 
 
@@ -203,9 +201,8 @@ def test_any_text_has_a_domain(text: str) -> None:
 def test_scope_is_bounded() -> None:
     scope = ResourceScope()
     for number in range(MOST + 50):
-        scope.feed(call(resources=(f"d{number}/a",), environment=f"e{number}", effect="reversible"))
+        scope.feed(call(resources=(f"d{number}/a",), effect="reversible"))
     assert scope.resources == MOST
-    assert len(scope.environments) <= 100
 
 
 # ---- spending

@@ -15,11 +15,13 @@ import pytest
 import midcourse
 from midcourse.analysis.reports.checklist import Grounds, checklist
 from midcourse.analysis.reports.totals import report_of
+from midcourse.core.ids import AskId, Position, SessionId, StepId
 from midcourse.core.policy_decision import Decision, Reason
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import StoreUnavailable
 from midcourse.handle import SessionHandle
-from midcourse.people.inbox import _rules as rules_of_asks  # pyright: ignore[reportPrivateUsage]
+from midcourse.people.inbox import _ask as inbox_ask  # pyright: ignore[reportPrivateUsage]
+from midcourse.people.inbox_rules import InboxAsk
 from midcourse.policy import versions
 from midcourse.policy.document import CLASSES, Policy
 from midcourse.policy.durations import Span
@@ -43,6 +45,7 @@ from midcourse.policy.thresholds import rests, rules_of
 from midcourse.policy.validation import contradictions, parameters
 from midcourse.policy.yaml_reader import policy_of
 from midcourse.policy.yaml_writer import to_yaml
+from midcourse.ports.store import AskHead, Head
 from midcourse.runtime import supervisor
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.settings import Settings
@@ -105,6 +108,22 @@ def asked(*acts: Any, **given: Any) -> Probe:
         return [(one.level, one.question) for one in run.decisions]
 
     return probe
+
+
+def in_the_inbox(policy: Policy) -> InboxAsk:
+    ask = AskHead(id=AskId("ask-1"), reason="need_input", prompt="Well?", opened_at=0.0, step=StepId("1/ask#1"))
+    head = Head(
+        id=SessionId("s"),
+        agent="a",
+        goal="",
+        status="waiting",
+        turn=1,
+        position=Position(1),
+        digest=b"",
+        created_at=0.0,
+        updated_at=0.0,
+    )
+    return inbox_ask(head, ask, policy, {}, {}, {}, 0.0)
 
 
 def held_back(decision: Decision, ledger: InterventionLedger) -> Probe:
@@ -271,7 +290,7 @@ TABLE: Final[Mapping[str, Flip | Elsewhere]] = {
     "extends": Flip("standard", "permissive", to_yaml),
     "about": Flip("for us", "for them", to_yaml),
     "ask_plan": Flip(True, False, decided({"loops": 5.0})),
-    "response_target": Flip(Span(60), Span(300), lambda policy: rules_of_asks(policy).target),
+    "response_target": Flip(Span(60), Span(300), lambda policy: in_the_inbox(policy).respond_by),
     "correction": Elsewhere(f"{HERE}::test_a_correction_is_as_long_as_the_policy_says", "correction"),
     **_signals(),
     "restraint.first_after_actions": Flip(3, 90, decided({"loops": 5.0})),
@@ -283,7 +302,7 @@ TABLE: Final[Mapping[str, Flip | Elsewhere]] = {
     "restraint.batch": Elsewhere(
         "policy/test_people_settings.py::test_alarms_are_gathered_for_as_long_as_the_policy_of_their_run_says", "batch"
     ),
-    "restraint.approvals_in_a_row": Flip(3, 20, lambda policy: rules_of_asks(policy).tired_after),
+    "restraint.approvals_in_a_row": Flip(3, 20, lambda policy: in_the_inbox(policy).tired_after),
     "restraint.false_positives": Flip(0.2, 0.5, mistrusted),
     "restraint.labels": Flip(10, 20, mistrusted),
     "restraint.labels_for": Flip(Span(30 * 86_400), Span(60 * 86_400), mistrusted),

@@ -15,11 +15,12 @@ from midcourse.analysis.backtest import replay
 from midcourse.analysis.backtest.importers.journal import recording_of
 from midcourse.analysis.backtest.recordings import Recording
 from midcourse.core.policy_decision import INTERRUPTS, SEVERITY, Decision, Reason
+from midcourse.core.signals import TITLES
 from midcourse.errors import StepError
 from midcourse.handle import SessionHandle
 from midcourse.policy.document import CLASSES, Policy
 from midcourse.policy.evaluation import evaluate
-from midcourse.policy.observation import SIGNALS, Latch, Observed
+from midcourse.policy.observation import Latch, Observed
 from midcourse.policy.profiles import BUILT_IN, PROFILES, STANDARD
 from midcourse.policy.run_activity import (
     AnyAct,
@@ -76,7 +77,7 @@ calls: Final[st.SearchStrategy[AnyAct]] = st.builds(
 )
 reasons: Final = st.builds(
     Reason,
-    st.sampled_from([*SIGNALS, "nobody knows"]),
+    st.sampled_from([*TITLES, "nobody knows"]),
     st.sampled_from(["warn", "explain", "intervene", "pause", "stop"]),
     numbers,
     numbers,
@@ -104,7 +105,7 @@ histories: Final = st.sampled_from(
     [CallHistory(), CallHistory((20,) * 9, (10.0,) * 9), CallHistory((100,) * 9, (900.0,) * 9)]
 )
 latches: Final = st.dictionaries(
-    st.tuples(st.sampled_from(tuple(SIGNALS)), st.sampled_from(["warn", "explain", "intervene", "pause", "stop"])),
+    st.tuples(st.sampled_from(tuple(TITLES)), st.sampled_from(["warn", "explain", "intervene", "pause", "stop"])),
     st.builds(Latch, st.integers(0, 3), st.integers(0, 3)),
     max_size=6,
 )
@@ -115,8 +116,8 @@ looks: Final = st.builds(
     elapsed=st.none() | numbers,
     actions=st.integers(0, 5000),
     requests=st.integers(0, 5000),
-    values=st.dictionaries(st.sampled_from(tuple(SIGNALS)), numbers, max_size=8),
-    unseen=st.dictionaries(st.sampled_from(tuple(SIGNALS)), words, max_size=3),
+    values=st.dictionaries(st.sampled_from(tuple(TITLES)), numbers, max_size=8),
+    unseen=st.dictionaries(st.sampled_from(tuple(TITLES)), words, max_size=3),
     told=latches,
     plan_asked_at=st.none() | st.integers(0, 5000),
     occasions=st.integers(0, 5),
@@ -244,7 +245,7 @@ def test_to_read_the_past_and_go_on_is_to_have_seen_it_all(
 @given(
     policy=st.sampled_from(tuple(PROFILES.values())),
     look=looks,
-    signal=st.sampled_from(sorted(set(SIGNALS) - {"token_rate"})),
+    signal=st.sampled_from(sorted(set(TITLES) - {"token_rate"})),
     low=numbers,
     more=numbers,
 )
@@ -356,7 +357,7 @@ def test_no_stream_of_acts_crashes_it_and_every_decision_names_what_it_could_not
             assert signals - set(oversight.values) <= named
             assert all(one.why for one in decision.unseen)
             assert msgspec.json.decode(msgspec.json.encode(decision), type=Decision) == decision
-        assert oversight.observed().values.keys() <= SIGNALS.keys()
+        assert oversight.observed().values.keys() <= TITLES.keys()
 
 
 def test_what_is_kept_of_a_run_is_bounded_however_long_and_various_it_is() -> None:

@@ -11,10 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from midcourse.core.policy_decision import Level
+from midcourse.core.signals import TITLES
 from midcourse.core.terms import TaskClass
 from midcourse.policy.document import CostRule, Levels, Policy
 from midcourse.policy.evaluation import after, evaluate
-from midcourse.policy.observation import SIGNALS, Latch
+from midcourse.policy.observation import Latch
 from midcourse.policy.profiles import PROFILES, STANDARD
 from midcourse.policy.restraint import worth_of
 from midcourse.policy.run_activity import Called
@@ -159,7 +160,7 @@ def test_every_signal_with_a_threshold_is_in_this_table() -> None:
         "own_artifacts",
     }
     off_by_default = {"risk", "scope_drift.alignment"}
-    assert set(table("standard")) | elsewhere | off_by_default == set(SIGNALS)
+    assert set(table("standard")) | elsewhere | off_by_default == set(TITLES)
 
 
 def test_signals_together_are_all_told_the_gravest_first() -> None:

@@ -6,22 +6,20 @@ begins again.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final, Literal, cast
-from urllib.parse import urlsplit
+from collections.abc import Callable, Iterable
+from typing import Final, Literal, TypeVar
 
+from midcourse.adapters.prices import PriceMeter
 from midcourse.models.script import CUT_OFF
+from midcourse.runtime.calls import current_call
 
 Way = Literal["prefix", "quote", "again"]
+M = TypeVar("M")
 
-_LLAMA_CPP: Final = re.compile(r"b\d+-")
-"""The signature of llama.cpp's answers."""
 _TAKES_A_PREFIX: Final = re.compile(
     r"claude-(?:instant|2|3|(?:opus|sonnet|haiku)-4(?:[-.](?:[0-5]|\d{8})(?!\d)|(?![-.]?\d)))"
 )
 """Models of Anthropic up to 4.5; later ones refuse a conversation that does not end with the user."""
-_FLAGGED: Final = {"api.mistral.ai": "/", "api.deepseek.com": "/beta"}
-"""Who wants the message to be marked as a prefix, and under which path that is known."""
 _NEAR: Final = 1_000
 """Characters at the end of a text that a model may say again before it continues."""
 _FEWEST: Final = 5
@@ -40,32 +38,9 @@ GO_ON: Final = (
 _QUOTED: Final = 80
 
 
-def way_of_messages(request: Mapping[str, Any]) -> Way:
-    """Return how to continue an answer of Anthropic's API."""
-    if request.get("output_format") or request.get("output_config"):
-        return "again"  # half an object cannot be quoted
-    thinking: Mapping[str, Any] = request.get("thinking") or {"type": "disabled"}
-    thinks = thinking.get("type") != "disabled"
-    return "prefix" if takes_a_prefix(str(request.get("model", ""))) and not thinks else "quote"
-
-
 def takes_a_prefix(model: str) -> bool:
     """Return True if this Anthropic model continues a message that was begun for it."""
     return _TAKES_A_PREFIX.search(model) is not None
-
-
-def way_of_chat(request: Mapping[str, Any], url: str, fingerprint: str) -> Way:
-    """Return how to continue an answer of a Chat Completions server; ``fingerprint`` signs its answers."""
-    wanted: Any = request.get("response_format") or {"type": "text"}
-    if not isinstance(wanted, Mapping) or cast("Mapping[str, Any]", wanted).get("type") != "text":
-        return "again"
-    return "prefix" if _LLAMA_CPP.match(fingerprint) or _is_flagged(url) else "quote"
-
-
-def way_of_responses(request: Mapping[str, Any]) -> Way:
-    """Return how to continue an answer of OpenAI's Responses API."""
-    text = cast("Mapping[str, Any]", request.get("text") or {})
-    return "again" if (text.get("format") or {"type": "text"}).get("type") != "text" else "quote"
 
 
 def kept(said: str, way: str) -> str:
@@ -77,40 +52,9 @@ def kept(said: str, way: str) -> str:
     return said if said[-1].isspace() else said[: len(said) - len(said.rsplit(maxsplit=1)[-1])]
 
 
-def prefixed_chat(request: Mapping[str, Any], said: str, url: str) -> dict[str, Any]:
-    """Return the request of a Chat Completions server with the beginning of its answer."""
-    if _is_flagged(url):
-        return _with(request, "messages", {"role": "assistant", "content": said, "prefix": True})
-    # llama.cpp and vLLM; a server that knows neither continues all the same, or objects.
-    flags = {"continue_final_message": True, "add_generation_prompt": False}
-    extra: dict[str, Any] = {**(request.get("extra_body") or {}), **flags}
-    return {**prefixed(request, said), "extra_body": extra}
-
-
-def prefixed(request: Mapping[str, Any], said: str) -> dict[str, Any]:
-    """Return the request of Anthropic's API with the beginning of its answer."""
-    return _with(request, "messages", {"role": "assistant", "content": said})
-
-
-def quoted(request: Mapping[str, Any], said: str, *, at: str = "messages") -> dict[str, Any]:
-    """Return the request with the text quoted, and the request to continue it."""
-    return _with(request, at, {"role": "assistant", "content": said.rstrip()}, {"role": "user", "content": go_on(said)})
-
-
 def go_on(said: str) -> str:
     """Return the user's message that asks a model to continue its cut message."""
     return f"{GO_ON}{said.rstrip()[-_QUOTED:]!r}"
-
-
-def _with(request: Mapping[str, Any], at: str, *more: Mapping[str, Any]) -> dict[str, Any]:
-    before = request[at]
-    said: list[Any] = [{"role": "user", "content": before}] if isinstance(before, str) else list(before)
-    return {**request, at: [*said, *more]}
-
-
-def _is_flagged(url: str) -> bool:
-    address = urlsplit(url)
-    return address.path.startswith(_FLAGGED.get(address.hostname or "", "\0"))
 
 
 class Joint:
@@ -164,3 +108,63 @@ class Joint:
 def _ends_a_unit(text: str) -> bool:
     """Return whether a line or a sentence ends with the text."""
     return _UNIT_END_LAST.search(text) is not None
+
+
+class ModelAnswer:
+    """The text of one attempt. ``said`` is the text that it continues, empty if the answer begins anew."""
+
+    def __init__(self, way: Way = "again") -> None:
+        """``way``: how the answer would be continued if it were cut now."""
+        self._call = current_call()
+        self.way: Way = way
+        self._new = ""
+        self.pieces = 0
+        self._call.can_continue("")
+        self.said = kept(self._call.prefix, self._call.way)
+        self.is_quoted = bool(self.said) and self._call.way == "quote"
+        self._call.continue_at(len(self.said))
+        self._joint = Joint(self.said if self.is_quoted else "")
+
+    @property
+    def text(self) -> str:
+        """The whole text, from the beginning."""
+        return self.said + self._new
+
+    def continued(self, messages: Iterable[M], begun: Callable[[str], M], wish: Callable[[str], M]) -> list[M]:
+        """Return the messages with what was said before, as ``begun`` makes it; if it is quoted, with a ``wish``."""
+        more = [begun(self.said.rstrip())] if self.said else []
+        return [*messages, *more, *([wish(go_on(self.said))] if self.is_quoted else [])]
+
+    def begin_again(self) -> None:
+        """Drop the earlier text, which the provider did not accept. Call it before any new text."""
+        self.said, self._joint = "", Joint("")
+        self._call.continue_at(0)
+
+    def take(self, text: str, meter: PriceMeter, model: str, *, said: int = 0, heard: int = 0) -> str:
+        """Add a piece and return what is new in it. ``said`` and ``heard`` are tokens, if the provider reports them."""
+        self.pieces += 1
+        self.can_continue()
+        meter.count(model, max(said, self.pieces), heard)
+        return self.say(text)
+
+    def can_continue(self) -> None:
+        """Note that the answer could be continued, if it were cut now."""
+        self._call.can_continue("" if self.way == "again" else self.way)
+
+    def say(self, text: str) -> str:
+        """Add a piece and return what is new in it."""
+        return self._keep(self._joint.take(text))
+
+    def used(self, cost: float | None, tokens: int | None) -> None:
+        """Count the provider's own figures, at the end or after a cut, if they are higher than what was counted."""
+        counted = self._call.spent.cost
+        if not self.pieces or counted is None or (cost is not None and cost > counted):
+            self._call.spend(cost, tokens or self._call.spent.tokens)
+
+    def rest(self) -> str:
+        """Return the text that was held back as a possible repetition, now that the stream has ended."""
+        return self._keep(self._joint.rest())
+
+    def _keep(self, text: str) -> str:
+        self._new += text
+        return text

@@ -2,10 +2,11 @@
 
 import builtins
 import hashlib
+import inspect
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, TypeAlias
 
 from midcourse.core.interrupted_calls import MAY_HAVE_HAPPENED
@@ -86,9 +87,9 @@ def check_factory(name: str, given: object) -> None:
         )
 
 
-def module_of_caller(depth: int = 2) -> str:
+def module_of_caller() -> str:
     """Return the module that calls ``wrap``; another process gets the agent by importing it."""
-    name = sys._getframe(depth).f_globals.get("__name__", "")  # noqa: SLF001 - as namedtuple and logging do  # pyright: ignore[reportPrivateUsage]
+    name = sys._getframe(2).f_globals.get("__name__", "")  # noqa: SLF001 - as namedtuple and logging do  # pyright: ignore[reportPrivateUsage]
     return module_name(str(name))
 
 
@@ -178,6 +179,25 @@ def declared(
     made = declared_tool(function, name=name, origin=origin or None, **known)
     register(made)
     return made
+
+
+def inside(
+    block: Callable[[], AbstractContextManager[object]],
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> Callable[[], Any]:
+    """Return a call of ``function`` inside ``block``: awaited, if the function is."""
+
+    async def awaited() -> Any:
+        with block():
+            return await function(*arguments, **keywords)
+
+    def plain() -> Any:
+        with block():
+            return function(*arguments, **keywords)
+
+    return awaited if inspect.iscoroutinefunction(function) else plain
 
 
 def as_raised(error: StepError) -> Exception:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from midcourse.runtime.calls import current_call, in_a_step
@@ -18,31 +19,32 @@ except ModuleNotFoundError:  # then only what was declared has a price
     _list: Any = None
 
 
-def dollars(
-    *,
-    model: str,
-    heard: int,
-    said: int,
-    cached: int = 0,
-    written_to_cache: int = 0,
-    provider: str | None = None,
-    url: str | None = None,
-) -> float | None:
-    """Return the cost of a request; None if it is unknown: nothing was declared, and the model is on no price list.
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """The tokens of a request: ``heard`` counts all of the input, those ``cached`` among them; ``said`` the output."""
 
-    ``heard`` counts all input tokens, those ``cached`` among them; ``said`` the output.
-    """
+    heard: int = 0
+    said: int = 0
+    cached: int = 0
+    written_to_cache: int = 0
+
+
+def dollars(model: str, used: TokenUsage, *, provider: str | None = None, url: str | None = None) -> float | None:
+    """Return the cost of a request; None if it is unknown: nothing was declared, and the model is on no price list."""
     declared = current_call().prices.get(model) if in_a_step() else None
     if declared is not None and declared.is_free:
         return 0.0
-    if not (heard or said):  # a stream that was cut before it reported its usage
+    if not (used.heard or used.said):  # a stream that was cut before it reported its usage
         return None
     if declared is not None:
-        return declared.of(heard=heard, said=said, cached=cached)
+        return declared.of(heard=used.heard, said=used.said, cached=used.cached)
     if _list is None:
         return None
     usage = _list.Usage(
-        input_tokens=heard, output_tokens=said, cache_read_tokens=cached, cache_write_tokens=written_to_cache
+        input_tokens=used.heard,
+        output_tokens=used.said,
+        cache_read_tokens=used.cached,
+        cache_write_tokens=used.written_to_cache,
     )
     if url is not None:
         with suppress(LookupError, ValueError):
@@ -99,9 +101,8 @@ class PriceMeter:
         """Return ``at_most``: the most tokens that the answer may have."""
         self.prompt = tokens_in(prompt)
         self._at_most = at_most
-        self._provider = provider
-        self._url = url
-        self._known: tuple[object, ...] = ()
+        self._dollars = partial(dollars, provider=provider, url=url)
+        self._known: tuple[str, TokenUsage] | None = None
         self._rates: tuple[float, float] | None = None
 
     def begin(self, model: str) -> None:
@@ -112,32 +113,19 @@ class PriceMeter:
         """
         call = current_call()
         usual = call.usual_output if self._at_most is None else min(call.usual_output, self._at_most)
-        price = self.price(model, said=usual)
+        price = self.price(model, TokenUsage(said=usual))
         if price is not None:
             call.foresee(price)
 
     def count(self, model: str, said: int, heard: int = 0) -> None:
         """More of the answer has come."""
-        current_call().spend(self.price(model, said=said, heard=heard), said)
+        current_call().spend(self.price(model, TokenUsage(heard, said)), said)
 
-    def price(
-        self, model: str, *, said: int, heard: int = 0, cached: int = 0, written_to_cache: int = 0
-    ) -> float | None:
+    def price(self, model: str, used: TokenUsage) -> float | None:
         """Dollars; None where that is not known. As long as nothing was ``heard`` of the prompt, it is a guess."""
-        known = (model, heard or self.prompt, cached, written_to_cache)
-        if known != self._known:  # to search the list takes longer than a word does
-            self._known = known
-            prompt, more = self._dollars(*known, 0), self._dollars(*known, _MANY)
-            self._rates = None if prompt is None or more is None else (prompt, (more - prompt) / _MANY)
-        return None if self._rates is None else self._rates[0] + said * self._rates[1]
-
-    def _dollars(self, model: str, heard: int, cached: int, written_to_cache: int, said: int) -> float | None:
-        return dollars(
-            model=model,
-            heard=heard,
-            said=said,
-            cached=cached,
-            written_to_cache=written_to_cache,
-            provider=self._provider,
-            url=self._url,
-        )
+        prompt = replace(used, heard=used.heard or self.prompt, said=0)
+        if (model, prompt) != self._known:  # to search the list takes longer than a word does
+            self._known = (model, prompt)
+            heard, more = self._dollars(model, prompt), self._dollars(model, replace(prompt, said=_MANY))
+            self._rates = None if heard is None or more is None else (heard, (more - heard) / _MANY)
+        return None if self._rates is None else self._rates[0] + used.said * self._rates[1]

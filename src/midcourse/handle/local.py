@@ -42,8 +42,7 @@ from midcourse.runtime.control import Control
 from midcourse.runtime.session_loader import content_of, every_event, names_blob, read_events
 from midcourse.runtime.time_travel import forked, inspect
 from midcourse.runtime.worker import Worker
-from midcourse.upkeep.bulk_erasure import erase_sessions
-from midcourse.upkeep.erasure import children_of
+from midcourse.upkeep.erasure import children_of, erase_sessions
 
 T = TypeVar("T")
 _TOOL_COMES: Final = 2.0

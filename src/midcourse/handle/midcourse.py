@@ -10,8 +10,7 @@ from midcourse.core.session import Session
 from midcourse.handle.sessions import Sessions
 from midcourse.ports.audit_log import prune_audit
 from midcourse.ports.sender import check_people_send
-from midcourse.upkeep.bulk_erasure import erase_sessions
-from midcourse.upkeep.erasure import ended_before
+from midcourse.upkeep.erasure import ended_before, erase_sessions
 
 
 class Midcourse(Sessions):

@@ -7,7 +7,7 @@ names, and so does every key.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -33,12 +33,12 @@ from midcourse.people.inbox_rules import (
     owner_of,
 )
 from midcourse.policy.document import Policy
-from midcourse.policy.profiles import BUILT_IN, STANDARD
+from midcourse.policy.profiles import STANDARD
 from midcourse.policy.versions import load as load_policy
 from midcourse.ports.audit_log import audit_page_before
 from midcourse.ports.clock import Clock
 from midcourse.ports.sender import check_people_send
-from midcourse.ports.shelves import readable
+from midcourse.ports.shelves import below, decoded, readable
 from midcourse.ports.store import AskHead, Head, HeadQuery, Store, every_head
 
 T = TypeVar("T")
@@ -48,21 +48,9 @@ TOLD: Final = "told/"
 TAKEN: Final = "taken/"
 _OVER: Final = "over/"
 _ANSWER: Final = "answer/"
-_LAST: Final = "\U0010ffff"
 _PAGE: Final = 1000
 _NAMELESS: Final = ("", "none")
 _LIVE: Final = tuple(sorted(status.value for status in LIVE))
-
-
-class _Rules(NamedTuple):
-    """A policy's rules for the asks of its sessions."""
-
-    target: float
-    tired_after: int
-
-
-def _rules(policy: Policy) -> _Rules:
-    return _Rules(float(policy.response_target), policy.restraint.approvals_in_a_row)
 
 
 class PeopleInbox:
@@ -73,7 +61,7 @@ class PeopleInbox:
         self._store = store
         self._clock = clock
         self._default = policy
-        self._rules: dict[str, _Rules] = {}
+        self._policies: dict[str, Policy] = {}
         self.unreadable: set[tuple[str, str]] = set()
         """Shelf and key of what was found damaged."""
 
@@ -87,9 +75,9 @@ class PeopleInbox:
         told = await self._records(TELLING, TOLD, Notified)
         taken = await self._records(SHELF, TAKEN, Taken)
         overs = {one.name: one for one in (await self._records(SHELF, _OVER, HandOver)).values()}
-        rules = {name: await self._rules_of(name) for name in {head.policy for head in heads}}
+        policies = {name: await self._policy_of(name) for name in {head.policy for head in heads}}
         return by_deadline(
-            _ask(head, ask, rules[head.policy], told, taken, overs, now) for head in heads for ask in head.open_asks
+            _ask(head, ask, policies[head.policy], told, taken, overs, now) for head in heads for ask in head.open_asks
         )
 
     async def running(self, tenant: str | None = None) -> int:
@@ -146,7 +134,7 @@ class PeopleInbox:
     async def _has_acted(self, name: str) -> bool:
         """Return True if a person of that name recently acted here or was given an ask."""
         prefix = f"{_ANSWER}{_quoted(name)}/"
-        if await self._store.shelf_keys(SHELF, first=prefix, last=prefix + _LAST):
+        if await self._store.shelf_keys(SHELF, **below(prefix)):
             return True
         taken = (await self._records(SHELF, TAKEN, Taken)).values()
         overs = (await self._records(SHELF, _OVER, HandOver)).values()
@@ -175,7 +163,7 @@ class PeopleInbox:
 
     async def tidy(self, gone: set[str]) -> None:
         """Forget who took asks that are no longer open."""
-        keys = await self._store.shelf_keys(SHELF, first=TAKEN, last=TAKEN + _LAST)
+        keys = await self._store.shelf_keys(SHELF, **below(TAKEN))
         items: dict[str, bytes | None] = {key: None for key in keys if key.removeprefix(TAKEN) in gone}
         if items:
             await self._store.shelve(SHELF, items)
@@ -184,28 +172,21 @@ class PeopleInbox:
         """Return the notifications of each ask, by ``session/ask``."""
         return await self._records(TELLING, TOLD, Notified)
 
-    async def _rules_of(self, name: str) -> "_Rules":
-        if name not in self._rules:
+    async def _policy_of(self, name: str) -> Policy:
+        if name not in self._policies:
+            wanted = self._default if name in _NAMELESS else name
             try:
-                self._rules[name] = _rules(await self._policy(name))
+                known = STANDARD if wanted in _NAMELESS else await load_policy(self._store, wanted)
             except MidcourseError:  # it cannot be read now: an ask without any target would wait for ever
-                return _rules(STANDARD)
-        return self._rules[name]
-
-    async def _policy(self, name: str) -> Policy:
-        wanted = self._default if name in _NAMELESS else name
-        built_in = BUILT_IN.get(wanted.partition("@")[0])
-        if wanted in _NAMELESS:
-            return STANDARD
-        if built_in is not None and built_in.id == wanted:
-            return built_in
-        return await load_policy(self._store, wanted)
+                return STANDARD
+            self._policies[name] = known
+        return self._policies[name]
 
     async def _records(self, shelf: str, prefix: str, kind: type[T]) -> dict[str, T]:
         """Return the records below a prefix, without it, except damaged ones and those of a later Midcourse."""
-        rows, damaged = await readable(self._store, shelf, first=prefix, last=prefix + _LAST)
+        rows, damaged = await readable(self._store, shelf, **below(prefix))
         self.unreadable |= {(shelf, key) for key in damaged}
-        return {key.removeprefix(prefix): one for key, content in rows if (one := _read(content, kind)) is not None}
+        return {key.removeprefix(prefix): one for key, content in rows if (one := decoded(content, kind)) is not None}
 
 
 def wants_yes(ask: AskHead) -> bool:
@@ -233,7 +214,7 @@ async def open_ask(store: Store, session_id: SessionId, ask: str | None) -> AskH
 def _ask(
     head: Head,
     ask: AskHead,
-    rules: _Rules,
+    policy: Policy,
     told: Mapping[str, Notified],
     taken: Mapping[str, Taken],
     overs: Mapping[str, HandOver],
@@ -254,7 +235,7 @@ def _ask(
         step=ask.step,
         opened_at=ask.opened_at,
         deadline=ask.deadline,
-        respond_by=ask.opened_at + rules.target,
+        respond_by=ask.opened_at + float(policy.response_target),
         owner=owner,
         owned_since=None if since is None else max(since, ask.opened_at),
         reminded_at=None if said is None else said.reminded_at,
@@ -264,7 +245,7 @@ def _ask(
         session_status=head.status,
         arguments=ask.arguments,
         why=ask.why,
-        tired_after=rules.tired_after,
+        tired_after=policy.restraint.approvals_in_a_row,
     )
 
 
@@ -280,10 +261,3 @@ def _over(name: str) -> str:
 
 def _quoted(name: str) -> str:
     return quote(name, safe="~@")
-
-
-def _read(content: bytes, kind: type[T]) -> T | None:
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None

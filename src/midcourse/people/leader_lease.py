@@ -20,7 +20,7 @@ import msgspec
 from midcourse.core.ids import WorkerId
 from midcourse.errors import ShelfChanged
 from midcourse.ports.clock import Clock
-from midcourse.ports.shelves import readable
+from midcourse.ports.shelves import decoded, readable
 from midcourse.ports.store import Store
 
 SHELF: Final = "turns"
@@ -63,7 +63,7 @@ class LeaderLease:
         if damaged:  # it is unknown whose it was
             await self._store.shelve(SHELF, {TURN: None})
         found = whole[0][1] if whole else None
-        other = _read(found)
+        other = None if found is None else decoded(found, LeaseRecord)
         if other is not None and other.name != self._name and self._lives(other, now):
             self._held = None
             return False
@@ -92,13 +92,6 @@ class LeaderLease:
             return True
         # A lost process of this machine is known: its silence is not waited for.
         return claim.name in _here if claim.process == os.getpid() else _runs(claim.process)
-
-
-def _read(content: bytes | None) -> LeaseRecord | None:
-    try:
-        return None if content is None else msgspec.json.decode(content, type=LeaseRecord)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
 
 
 def _machine() -> str:

@@ -7,8 +7,11 @@ a time (see ``leader_lease``).
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -28,11 +31,11 @@ from midcourse.people.leader_lease import LeaderLease
 from midcourse.people.outbox import WEBHOOKS, Outbox, forget_session
 from midcourse.people.webhook_sender import Sender
 from midcourse.people.webhooks import TEXT_LIMIT, Delivery, Webhook, delivery
-from midcourse.policy.alarm_batches import batches
+from midcourse.policy.alarm_batches import Batch, batches
 from midcourse.policy.intervention_shelf import intervention_times, read_alarms
 from midcourse.policy.profiles import STANDARD
 from midcourse.ports.clock import Clock
-from midcourse.ports.shelves import readable
+from midcourse.ports.shelves import decoded, readable
 from midcourse.ports.store import Head, Store
 
 log = logging.getLogger("midcourse.server")
@@ -50,6 +53,39 @@ _SEEN: Final = "seen/"
 """The prefix of the keys of sent alarms, proposals and switches."""
 _SWITCH: Final = ("kill_switch.thrown", "kill_switch.lifted")
 Switches = Callable[[], Awaitable[Sequence[Switch]]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Round:
+    """The findings of one round: deliveries, and what they are about, to be written in one transaction."""
+
+    at: float
+    root: str
+    webhooks: Sequence[Webhook]
+    items: dict[str, bytes | None] = field(default_factory=dict[str, bytes | None])
+    rows: list[Delivery] = field(default_factory=list[Delivery])
+
+    def deliveries(
+        self,
+        kind: str,
+        tenant: str | None,
+        names: Sequence[str],
+        facts: Mapping[str, Any],
+        *,
+        since: float = inf,
+        session: str = "",
+    ) -> list[Delivery]:
+        """Return a delivery for each webhook that wants to know, and was there at ``since``."""
+        linked = {**facts, "link": f"{self.root}{facts['link']}"}
+        return [
+            delivery(hook, kind, names, linked, now=self.at, session=session)
+            for hook in self.webhooks
+            if hook.added_at <= since and hook.wants(kind, tenant)
+        ]
+
+    def wants(self, *kinds: str) -> bool:
+        """Return True if a webhook wants one of these kinds."""
+        return any(hook.wants(kind) for hook in self.webhooks for kind in kinds)
 
 
 class Notifier:
@@ -81,21 +117,19 @@ class Notifier:
     async def run_once(self) -> None:
         """Tell what is to be told now, and begin to send what is due. Writes nothing if there is nothing."""
         known = await self._outbox.webhooks()
-        webhooks = [one for one in known if one.gone_at is None]
         asks = {ask.key: ask for ask in await self._people_inbox.asks()}
         told = await self._people_inbox.notified()
-        items: dict[str, bytes | None] = {}
-        rows: list[Delivery] = []
+        found = Round(at=self._clock.now(), root=self._root, webhooks=[one for one in known if one.gone_at is None])
         for ask in asks.values():
-            self._notify_of_ask(ask, told.get(ask.key), webhooks, items, rows)
-        await self._notify_closed([key for key in told if key not in asks], webhooks, items, rows)
-        if webhooks and self._clock.now() - self._looked_at >= SELDOM:
-            await self._notify_rare(webhooks, items, rows)
-        if self._switches is not None and any(hook.wants(one) for hook in webhooks for one in _SWITCH):
-            await self._apart(self._notify_switches(self._switches, webhooks, items, rows))
-        if items and await self._turn.acquire():
-            await self._outbox.put(rows, items)
-            await self._forget_erased({row.session for row in rows})
+            self._notify_of_ask(ask, told.get(ask.key), found)
+        await self._notify_closed([key for key in told if key not in asks], found)
+        if found.webhooks and found.at - self._looked_at >= SELDOM:
+            await self._notify_rare(found)
+        if self._switches is not None and found.wants(*_SWITCH):
+            await self._apart(self._notify_switches(self._switches, found))
+        if found.items and await self._turn.acquire():
+            await self._outbox.put(found.rows, found.items)
+            await self._forget_erased({row.session for row in found.rows})
         # An unreadable delivery is not sent, and not given up.
         waiting = [
             row for row in await self._outbox.waiting() if (WEBHOOKS, row.webhook) not in self._outbox.unreadable
@@ -127,86 +161,60 @@ class Notifier:
 
     # ---- asks
 
-    def _notify_of_ask(
-        self,
-        ask: InboxAsk,
-        told: Notified | None,
-        webhooks: Sequence[Webhook],
-        items: dict[str, bytes | None],
-        rows: list[Delivery],
-    ) -> None:
-        now = self._clock.now()
+    def _notify_of_ask(self, ask: InboxAsk, told: Notified | None, found: Round) -> None:
         after = told
-        if told is None and webhooks:
+        if told is None and found.webhooks:
             after = Notified(opened_at=ask.opened_at)
-            rows += self._of_ask("ask.opened", ask, (hook for hook in webhooks if hook.added_at <= ask.opened_at))
-        match notification_due(ask, now):
+            self._tell_of_ask("ask.opened", ask, found, since=ask.opened_at)
+        match notification_due(ask, found.at):
             case "ask.reminder":
-                after = replace(after or Notified(opened_at=ask.opened_at), reminded_at=now)
-                rows += self._of_ask("ask.reminder", ask, webhooks)
+                after = replace(after or Notified(opened_at=ask.opened_at), reminded_at=found.at)
+                self._tell_of_ask("ask.reminder", ask, found)
             case "ask.escalated":
                 after = after or Notified(opened_at=ask.opened_at)
-                after = replace(after, escalated_at=now, escalated_to=self._escalate_to)
-                rows += self._of_ask("ask.escalated", replace(ask, escalated_to=self._escalate_to), webhooks)
+                after = replace(after, escalated_at=found.at, escalated_to=self._escalate_to)
+                self._tell_of_ask("ask.escalated", replace(ask, escalated_to=self._escalate_to), found)
             case None:
                 pass
         if after is not None and after != told:
-            items[f"{TOLD}{ask.key}"] = msgspec.json.encode(after)
+            found.items[f"{TOLD}{ask.key}"] = msgspec.json.encode(after)
 
-    def _of_ask(self, kind: str, ask: InboxAsk, webhooks: Iterable[Webhook]) -> list[Delivery]:
+    def _tell_of_ask(self, kind: str, ask: InboxAsk, found: Round, *, since: float = inf) -> None:
         names = (str(ask.session), str(ask.ask))
-        return self._rows(kind, ask.tenant, names, _ask_facts(ask), webhooks, session=ask.session)
+        found.rows += found.deliveries(kind, ask.tenant, names, _ask_facts(ask), since=since, session=ask.session)
 
-    async def _notify_closed(
-        self,
-        keys: Iterable[str],
-        webhooks: Sequence[Webhook],
-        items: dict[str, bytes | None],
-        rows: list[Delivery],
-    ) -> None:
+    async def _notify_closed(self, keys: Iterable[str], found: Round) -> None:
         for key in keys:
             session, _, ask = key.rpartition("/")
             try:
                 head = (await self._store.head(SessionId(session))).head
             except SessionNotFound:
-                items[f"{TOLD}{key}"] = None
+                found.items[f"{TOLD}{key}"] = None
                 continue
             except Damaged:
                 continue
             if all(one.id != ask for one in head.open_asks) or head.status in {status.value for status in ENDED}:
-                items[f"{TOLD}{key}"] = None
+                found.items[f"{TOLD}{key}"] = None
                 facts = _closed_facts(head, ask)
-                rows += self._rows("ask.closed", tenant_of(session), (session, ask), facts, webhooks, session=session)
+                found.rows += found.deliveries("ask.closed", tenant_of(session), (session, ask), facts, session=session)
 
     # ---- the less urgent
 
-    async def _notify_rare(
-        self, webhooks: Sequence[Webhook], items: dict[str, bytes | None], rows: list[Delivery]
-    ) -> None:
-        self._looked_at = now = self._clock.now()
-        if any(hook.wants("alarms.batched") for hook in webhooks):
-            found = [one for one in await read_alarms(self._store, since=now - _DAY) if one.level == "notify"]
-            await self._notify_alarms(found, webhooks, items, rows)
-        if any(hook.wants("review.proposed") for hook in webhooks):
-            await self._apart(self._notify_proposals(webhooks, items, rows))
+    async def _notify_rare(self, found: Round) -> None:
+        self._looked_at = found.at
+        if found.wants("alarms.batched"):
+            alarms = await read_alarms(self._store, since=found.at - _DAY)
+            await self._notify_alarms([one for one in alarms if one.level == "notify"], found)
+        if found.wants("review.proposed"):
+            await self._apart(self._notify_proposals(found))
 
-    async def _notify_proposals(
-        self, webhooks: Sequence[Webhook], items: dict[str, bytes | None], rows: list[Delivery]
-    ) -> None:
+    async def _notify_proposals(self, found: Round) -> None:
         for one in await proposals(self._store, state="open"):
-            since = [hook for hook in webhooks if hook.added_at <= one.made_at]
             facts = {"proposal": one.id, "policy": one.policy, "name": one.name, "link": "/?policies"}
-            await self._notify_once("review.proposed", one.id, tenant_of(one.id), facts, since, items, rows)
+            await self._notify_once("review.proposed", one.id, tenant_of(one.id), facts, one.made_at, found)
 
-    async def _notify_alarms(
-        self,
-        alarms: Sequence[Alarm],
-        webhooks: Sequence[Webhook],
-        items: dict[str, bytes | None],
-        rows: list[Delivery],
-    ) -> None:
+    async def _notify_alarms(self, alarms: Sequence[Alarm], found: Round) -> None:
         """Notify people of each complete batch. A person's windows follow each other; the last sent one ends them."""
-        now = self._clock.now()
         of_tenants: dict[str, list[Alarm]] = {}
         gather, of_policies = float(STANDARD.restraint.batch), await intervention_times(self._store, alarms)
         for one in alarms:
@@ -215,69 +223,37 @@ class Notifier:
             until = await self._notified_until(tenant)
             fresh = [one for one in theirs if one.at >= until.get(one.person, 0.0)]
             for batch in batches(fresh, gather, of_policies):
-                if batch.ready_at > now:
+                if batch.ready_at > found.at:
                     continue
                 until[batch.person] = batch.ready_at
-                since = [hook for hook in webhooks if hook.added_at <= batch.since]
                 names = (tenant, batch.person, f"{batch.since:.3f}")
-                facts = _batch_facts(tenant, batch.person, batch.since, batch.alarms)
-                rows += self._rows("alarms.batched", tenant, names, facts, since)
-                kept = {person: at for person, at in until.items() if at > now - 2 * _DAY}
-                items[f"{_SEEN}alarms/{tenant}"] = msgspec.json.encode(kept)
+                facts = _batch_facts(tenant, batch)
+                found.rows += found.deliveries("alarms.batched", tenant, names, facts, since=batch.since)
+                kept = {person: at for person, at in until.items() if at > found.at - 2 * _DAY}
+                found.items[f"{_SEEN}alarms/{tenant}"] = msgspec.json.encode(kept)
 
     async def _notified_until(self, tenant: str) -> dict[str, float]:
         key = f"{_SEEN}alarms/{tenant}"
         rows, _ = await readable(self._store, TELLING, first=key, last=key)
-        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-            return msgspec.json.decode(rows[0][1], type=dict[str, float]) if rows else {}
-        return {}  # all of a day anew, under the ids that they had
+        # Else all of a day anew, under the ids that they had.
+        return (decoded(rows[0][1], dict[str, float]) if rows else None) or {}
 
-    async def _notify_switches(
-        self,
-        switches: Switches,
-        webhooks: Sequence[Webhook],
-        items: dict[str, bytes | None],
-        rows: list[Delivery],
-    ) -> None:
+    async def _notify_switches(self, switches: Switches, found: Round) -> None:
         for one in await switches():
-            theirs = [hook for hook in webhooks if one.scope.concerns(hook.tenant)]
+            concerned = [hook for hook in found.webhooks if one.scope.concerns(hook.tenant)]
+            theirs = dataclasses.replace(found, webhooks=concerned)  # with the same lists
             for kind, at in (("kill_switch.thrown", one.at), ("kill_switch.lifted", one.lifted_at)):
-                if at is not None and at > self._clock.now() - _DAY:
-                    since = [hook for hook in theirs if hook.added_at <= at]
-                    await self._notify_once(kind, str(one.id), None, _switch_facts(one), since, items, rows)
+                if at is not None and at > found.at - _DAY:
+                    await self._notify_once(kind, str(one.id), None, _switch_facts(one), at, theirs)
 
     async def _notify_once(
-        self,
-        kind: str,
-        name: str,
-        tenant: str | None,
-        facts: dict[str, Any],
-        webhooks: Sequence[Webhook],
-        items: dict[str, bytes | None],
-        rows: list[Delivery],
+        self, kind: str, name: str, tenant: str | None, facts: Mapping[str, Any], since: float, found: Round
     ) -> None:
         key = f"{_SEEN}{kind}/{name}"
-        made = self._rows(kind, tenant, (name,), facts, webhooks)
+        made = found.deliveries(kind, tenant, (name,), facts, since=since)
         if made and not await self._store.shelf_keys(TELLING, first=key, last=key):
-            rows += made
-            items[key] = msgspec.json.encode(self._clock.now())
-
-    def _rows(
-        self,
-        kind: str,
-        tenant: str | None,
-        names: Sequence[str],
-        facts: dict[str, Any],
-        webhooks: Iterable[Webhook],
-        *,
-        session: str = "",
-    ) -> list[Delivery]:
-        now, facts = self._clock.now(), {**facts, "link": f"{self._root}{facts['link']}"}
-        return [
-            delivery(hook, kind, names, facts, now=now, session=session)
-            for hook in webhooks
-            if hook.wants(kind, tenant)
-        ]
+            found.rows += made
+            found.items[key] = msgspec.json.encode(self._clock.now())
 
     async def _tidy(self, gone: set[str]) -> None:
         if gone:
@@ -343,14 +319,14 @@ def _closed_facts(head: Head, ask: str) -> dict[str, Any]:
     }
 
 
-def _batch_facts(tenant: str, person: str, since: float, alarms: Sequence[Alarm]) -> dict[str, Any]:
-    sessions = list(dict.fromkeys(one.session for one in alarms))
+def _batch_facts(tenant: str, batch: Batch) -> dict[str, Any]:
+    sessions = list(dict.fromkeys(one.session for one in batch.alarms))
     return {
         "tenant": tenant,
-        "person": person,
-        "since": since,
-        "count": len(alarms),
-        "signals": sorted({signal for one in alarms for signal in one.signals}),
+        "person": batch.person,
+        "since": batch.since,
+        "count": len(batch.alarms),
+        "signals": sorted({signal for one in batch.alarms for signal in one.signals}),
         "sessions": sessions[:_MOST],
         "link": "/?inbox",
     }

@@ -23,7 +23,7 @@ from midcourse.people.inbox import SHELF as DESK
 from midcourse.people.inbox import TAKEN, TELLING, TOLD
 from midcourse.people.webhooks import DONE, DUE, Delivery, Webhook
 from midcourse.ports.sender import check_people_send
-from midcourse.ports.shelves import readable
+from midcourse.ports.shelves import KeyRange, below, decoded, readable
 from midcourse.ports.store import Store
 
 T = TypeVar("T", bound=Delivery | Webhook)
@@ -32,7 +32,6 @@ MOST_WEBHOOKS: Final = 100
 """Webhooks of one tenant."""
 KEPT_FOR: Final = 7 * 86_400.0
 """Seconds for which a delivery is listed after its end."""
-_LAST: Final = "\U0010ffff"
 _TRIES: Final = 20
 
 
@@ -74,7 +73,7 @@ class Outbox:
 
     async def webhooks(self, tenant: str | None = None) -> list[Webhook]:
         """Those of a tenant (None: all there are), the oldest first."""
-        found = await self._rows(WEBHOOKS, "", "", Webhook)
+        found = await self._rows(WEBHOOKS, below(""), Webhook)
         return sorted(
             (one for one in found if tenant is None or one.tenant == tenant), key=lambda one: (one.added_at, one.id)
         )
@@ -86,7 +85,7 @@ class Outbox:
             InvalidInput: ``webhook_not_found``: there is none, or it is another tenant's.
         """
         wanted = name if not tenant or MARK in name else f"{tenant}{MARK}{name}"
-        found = await self._rows(WEBHOOKS, wanted, wanted, Webhook) if wanted else []
+        found = await self._rows(WEBHOOKS, {"first": wanted, "last": wanted}, Webhook) if wanted else []
         if not found and (WEBHOOKS, wanted) in self.unreadable:  # what is left of it: it can be removed
             found = [Webhook(id=wanted, tenant=tenant_of(wanted) or None, url="", kinds=(), by="", added_at=0.0)]
         if not found or (tenant is not None and found[0].tenant != tenant):
@@ -102,22 +101,15 @@ class Outbox:
         entry = _entry("webhook.remove", webhook, by, role, _where(webhook), now)
         await self._store.shelve(WEBHOOKS, {webhook.id: None}, audit=(entry,))
         for prefix in (DUE, DONE):
-            place = f"{prefix}{webhook.id}/"
-            await self._forget_rows(await self._store.shelf_keys(TELLING, first=place, last=place + _LAST))
+            await self._forget_rows(await self._store.shelf_keys(TELLING, **below(f"{prefix}{webhook.id}/")))
 
     async def note_gone(self, webhook: Webhook, gone_at: float | None, *, by: str, now: float) -> bool:
         """Tell a webhook nothing more, because its receiver said that it is gone; None: it is there again."""
-        content = await self._content(WEBHOOKS, webhook.id, webhook)
-        if content is None or webhook.gone_at == gone_at:
+        if webhook.gone_at == gone_at:
             return False
         action, after = ("webhook.stop" if gone_at is not None else "webhook.go_on"), replace(webhook, gone_at=gone_at)
         entry = _entry(action, webhook, by, "", _where(webhook), now)
-        items = {webhook.id: msgspec.json.encode(after)}
-        try:
-            await self._store.shelve(WEBHOOKS, items, expecting={webhook.id: content}, audit=(entry,))
-        except ShelfChanged:
-            return False
-        return True
+        return await self._exchange(WEBHOOKS, webhook, {webhook.id: msgspec.json.encode(after)}, entry)
 
     async def put_test(self, row: Delivery, webhook: Webhook, *, by: str, role: str = "") -> None:
         """Put a trial into the outbox, and into the audit log who wanted it."""
@@ -150,7 +142,7 @@ class Outbox:
 
     async def waiting(self) -> list[Delivery]:
         """Return all readable deliveries to send, now or later."""
-        return await self._rows(TELLING, DUE, DUE + _LAST, Delivery)
+        return await self._rows(TELLING, below(DUE), Delivery)
 
     async def claim(self, row: Delivery, until: float) -> Delivery | None:
         """Make it this server's to send until then, and return it. None: it is gone, or another one has been quicker.
@@ -158,64 +150,60 @@ class Outbox:
         Nothing else says that it is claimed than that it is not due before: if this server dies, another one sends it.
         """
         held = replace(row, next_at=until)
-        return held if await self._replace(row, held) else None
+        return held if await self.settle(row, held) else None
 
     async def settle(self, before: Delivery, after: Delivery) -> bool:
         """Write down what came of a try, unless it is gone or changed since. What ended is kept for a while.
 
         Its session may have been erased during the try, its webhook removed, or another server may have claimed it.
         """
-        return await self._replace(before, after)
-
-    async def _replace(self, before: Delivery, after: Delivery) -> bool:
-        content = await self._content(TELLING, before.key, before)
-        if content is None:
-            return False
-        items: dict[str, bytes | None] = {before.key: None} if before.key != after.key else {}
-        items[after.key] = msgspec.json.encode(after)
-        try:
-            await self._store.shelve(TELLING, items, expecting={before.key: content})
-        except ShelfChanged:
-            return False
-        return True
+        return await self._exchange(TELLING, before, {before.key: None, after.key: msgspec.json.encode(after)})
 
     async def deliveries(self, webhook: str, limit: int | None = 100) -> list[Delivery]:
         """Return a webhook's pending and recent deliveries, the newest first."""
         found: list[Delivery] = []
         for prefix in (DUE, DONE):
-            place = f"{prefix}{webhook}/"
-            found += await self._rows(TELLING, place, place + _LAST, Delivery)
+            found += await self._rows(TELLING, below(f"{prefix}{webhook}/"), Delivery)
         return sorted(found, key=lambda one: (-one.made_at, one.id))[:limit]
 
     async def prune(self, now: float) -> None:
         """Forget what ended long ago."""
-        ended = await self._rows(TELLING, DONE, DONE + _LAST, Delivery)
+        ended = await self._rows(TELLING, below(DONE), Delivery)
         await self._forget_rows(row.key for row in ended if (row.ended_at or 0.0) < now - KEPT_FOR)
 
     async def look_through(self) -> None:
         """Read all of it, so that ``unreadable`` holds what cannot be."""
         await self.webhooks()
         for prefix in (DUE, DONE):
-            await self._rows(TELLING, prefix, prefix + _LAST, Delivery)
+            await self._rows(TELLING, below(prefix), Delivery)
 
     async def _forget_rows(self, keys: Iterable[str]) -> None:
         items: dict[str, bytes | None] = dict.fromkeys(keys)
         if items:
             await self._store.shelve(TELLING, items)
 
-    async def _rows(self, shelf: str, first: str, last: str, kind: type[T]) -> list[T]:
+    async def _rows(self, shelf: str, keys: KeyRange, kind: type[T]) -> list[T]:
         """Return the readable rows. One that is not under its own key is none of ours: it could not be settled."""
-        whole, damaged = await readable(self._store, shelf, first=first, last=last)
-        found = [(key, _read(content, kind)) for key, content in whole]
+        whole, damaged = await readable(self._store, shelf, **keys)
+        found = [(key, decoded(content, kind)) for key, content in whole]
         bad = {key for key, one in found if one is None or _key(one) != key}
-        elsewhere = {one for one in self.unreadable if one[0] != shelf or not first <= one[1] <= (last or _LAST)}
+        elsewhere = {one for one in self.unreadable if one[0] != shelf or not keys["first"] <= one[1] <= keys["last"]}
         self.unreadable = elsewhere | {(shelf, key) for key in (*damaged, *bad)}
         return [one for key, one in found if one is not None and key not in bad]
 
-    async def _content(self, shelf: str, key: str, wanted: Delivery | Webhook) -> bytes | None:
-        """Return the exact content under a key, if it has not changed since it was read."""
+    async def _exchange(
+        self, shelf: str, before: Delivery | Webhook, items: Mapping[str, bytes | None], *audit: AuditEntry
+    ) -> bool:
+        """Write ``items``, unless the record is gone or has changed since it was read."""
+        key = _key(before)
         whole, _ = await readable(self._store, shelf, first=key, last=key)
-        return whole[0][1] if whole and _read(whole[0][1], type(wanted)) == wanted else None
+        if not whole or decoded(whole[0][1], type(before)) != before:
+            return False
+        try:
+            await self._store.shelve(shelf, items, expecting={key: whole[0][1]}, audit=audit)
+        except ShelfChanged:
+            return False
+        return True
 
 
 async def forget_session(store: Store, session_id: str) -> None:
@@ -225,8 +213,7 @@ async def forget_session(store: Store, session_id: str) -> None:
     gone += [key for key, content in rows if key.startswith((DUE, DONE)) and _session(content) == session_id]
     if gone:
         await store.shelve(TELLING, dict.fromkeys(gone))
-    place = f"{TAKEN}{session_id}/"
-    taken = await store.shelf_keys(DESK, first=place, last=place + _LAST)
+    taken = await store.shelf_keys(DESK, **below(f"{TAKEN}{session_id}/"))
     if taken:
         await store.shelve(DESK, dict.fromkeys(taken))
 
@@ -250,12 +237,5 @@ def _key(one: Delivery | Webhook) -> str:
 
 
 def _session(content: bytes) -> str:
-    row = _read(content, Delivery)
+    row = decoded(content, Delivery)
     return "" if row is None else row.session
-
-
-def _read(content: bytes, kind: type[T]) -> T | None:
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None

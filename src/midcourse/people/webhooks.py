@@ -142,18 +142,12 @@ def webhook_view(webhook: Webhook, rows: Iterable[Delivery] = ()) -> WebhookView
     for row in told:
         if row.tried_at is not None:
             failing = None if row.state == "delivered" else failing or row.tried_at
+    shown = {name: getattr(webhook, name) for name in WebhookView.__struct_fields__ if hasattr(webhook, name)}
     return WebhookView(
-        id=webhook.id,
-        tenant=webhook.tenant,
-        url=webhook.url,
-        kinds=webhook.kinds,
-        about=webhook.about,
-        by=webhook.by,
-        added_at=webhook.added_at,
+        **shown,
         waiting=sum(row.state == "waiting" for row in told),
         given_up=sum(row.state == "given_up" for row in told),
         failing_since=failing,
-        gone_at=webhook.gone_at,
     )
 
 

@@ -22,11 +22,11 @@ from midcourse.policy.document import Artifacts
 from midcourse.policy.profiles import STANDARD
 from midcourse.policy.versions import load as load_policy
 from midcourse.ports.sender import check_people_send
+from midcourse.ports.shelves import below
 from midcourse.ports.store import Store
 
 ARTIFACTS: Final = "artifacts"
 _REVIEWED: Final = "reviewed"
-_LAST: Final = "\U0010ffff"
 _NAMELESS: Final = ("", "none")
 
 
@@ -55,10 +55,9 @@ async def read_artifacts(store: Store, *, session: str | None = None, tenant: st
     Raises:
         Damaged: one of them cannot be read.
     """
-    first, last = ("", "") if session is None else (f"{session}/", f"{session}/{_LAST}")
     told: list[ArtifactReported] = []
     reviews: list[Reviewed] = []
-    for key, content in await store.shelved(ARTIFACTS, first=first, last=last):
+    for key, content in await store.shelved(ARTIFACTS, **below("" if session is None else f"{session}/")):
         whose, _, rest = key.partition("/")
         if tenant is not None and tenant_of(whose) != tenant:
             continue

@@ -142,18 +142,10 @@ def _first_that_counts(policy: Policy, reasons: Sequence[Reason], observed: Obse
 
 
 def _wanted(policy: Policy, stage: Stage, observed: Observed) -> Level:
-    asked = observed.plan_asked_at
-    match stage:
-        case "stop":
-            return "stop"
-        case "pause":
-            return "pause"
-        case "intervene":
-            return "ask_plan" if policy.ask_plan and asked is None else "pause"
-        case "explain":
-            return "ask_plan" if policy.ask_plan and asked is None else "notify"
-        case "warn":
-            return "notify"
+    if stage in ("intervene", "explain") and policy.ask_plan and observed.plan_asked_at is None:
+        return "ask_plan"
+    levels: Mapping[Stage, Level] = {"stop": "stop", "pause": "pause", "intervene": "pause"}
+    return levels.get(stage, "notify")
 
 
 def _shown(signal: str, value: float) -> str:

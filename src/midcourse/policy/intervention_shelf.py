@@ -5,7 +5,7 @@ The append that journals it lists it, too (``runtime/shelf_index.py``): a list n
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -17,10 +17,9 @@ from midcourse.core.tenants import tenant_of
 from midcourse.errors import Damaged, InvalidInput
 from midcourse.policy.restraint import JudgedIntervention
 from midcourse.policy.versions import load as load_policy
-from midcourse.ports.shelves import readable
+from midcourse.ports.shelves import decoded, readable
 from midcourse.ports.store import Store
 
-T = TypeVar("T")
 INTERVENTIONS: Final = "interventions"
 LABELS: Final = "labels"
 MOST: Final = 20_000
@@ -101,7 +100,7 @@ async def read_alarms(
     except Damaged:
         whole, _ = await readable(store, INTERVENTIONS, first=_key(since), last=before)
         rows = [row for row in whole if tenant in (None, _tenant_in(row[0])) and row[0] != before][-limit:]
-    return [alarm for _, content in rows if (alarm := _decoded(content, Alarm)) is not None]
+    return [alarm for _, content in rows if (alarm := decoded(content, Alarm)) is not None]
 
 
 async def intervention_times(store: Store, alarms: Iterable[Alarm]) -> dict[str, float]:
@@ -140,7 +139,7 @@ async def count_alarms(store: Store, *, since: float) -> int:
 async def read_labels(store: Store) -> list[LabelRecord]:
     """Return the newest label of each intervention that has one."""
     whole, _ = await readable(store, LABELS)
-    return [label for _, content in whole if (label := _decoded(content, LabelRecord)) is not None]
+    return [label for _, content in whole if (label := decoded(content, LabelRecord)) is not None]
 
 
 def judged_by_agent(
@@ -159,10 +158,3 @@ def judged_by_agent(
 
 def _key(at: float) -> str:
     return f"{int(at * 1000):015d}"
-
-
-def _decoded(content: bytes, kind: type[T]) -> T | None:
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None

@@ -2,36 +2,10 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final
 
 import msgspec
 
 from midcourse.core.terms import TaskClass
-
-SIGNALS: Final[Mapping[str, str]] = {
-    "duration": "seconds that the turn has worked",
-    "cost": "dollars that the session has cost",
-    "cost.per_action": "dollars of the dearest action since the last decision",
-    "cost.acceleration": "what recent requests cost, as a multiple of what earlier ones did",
-    "budget": "share of the session's budget that is spent",
-    "errors": "share of the recent calls that failed",
-    "errors.streak": "failures in a row",
-    "scope_drift": "distance of the recent actions from the goal",
-    "scope_drift.alignment": "distance of the recent actions from the agent's hypothesis",
-    "resources": "different things that were touched",
-    "token_rate": "tokens a second, as a share of the session's own average",
-    "calls_left": "share of the estimated calls that is left, once half of the budget is spent",
-    "hypothesis": "seconds since the hypothesis was stated or changed",
-    "scope.expansion": "domains changed, as a multiple of those it began in",
-    "scope.new_domain": "changes in unconfirmed domains",
-    "loops": "the same call again, with no progress reported",
-    "api_calls": "requests to models and tools",
-    "compute_seconds": "seconds that calls took",
-    "bytes": "bytes that calls moved",
-    "own_artifacts": "things it made itself and has used since",
-    "risk": "chance that this run fails, by the combined model",
-}
-"""Every signal, and what its number is."""
 
 
 class Latch(msgspec.Struct, gc=False, frozen=True):

@@ -7,10 +7,11 @@ from typing import Final, Literal
 import msgspec
 
 from midcourse.core.policy_decision import Stage
-from midcourse.policy.document import DurationRule, Levels, Policy, Restraint
+from midcourse.policy.document import Part, Policy, Restraint
 from midcourse.policy.observation import Latch
 
 NEVER: Final = Latch()
+_GRAVEST_FIRST: Final[tuple[Stage, ...]] = ("stop", "intervene", "explain", "warn")
 _OVER: Final = frozenset({"calls_left"})
 """Signals that must be over their threshold; the others reach it."""
 _ONCE: Final = frozenset(
@@ -39,56 +40,42 @@ def rules_of(policy: Policy, risk_threshold: float | None = None, risk_warns: fl
     # A milestone beats a warning at the same amount.
     cost_warn = None if signals.cost.warn in signals.cost.milestones else signals.cost.warn
     wanted: list[Rule] = [
-        _levels("duration", signals.duration),
+        _of_part("duration", signals.duration),
         msgspec.structs.replace(
             _rule("cost", warn=cost_warn, stop=signals.cost.stop), milestones=tuple(signals.cost.milestones)
         ),
         _rule("cost.per_action", intervene=signals.cost.per_action),
         _rule("cost.acceleration", warn=signals.cost.acceleration),
-        _rule("budget", warn=signals.budget.warn, stop=signals.budget.stop),
-        _rule("errors", warn=signals.errors.warn, intervene=signals.errors.intervene),
+        _of_part("budget", signals.budget),
+        _of_part("errors", signals.errors),
         _rule("errors.streak", stop=signals.errors.streak),
-        _rule("scope_drift", warn=signals.scope_drift.warn, intervene=signals.scope_drift.intervene),
+        _of_part("scope_drift", signals.scope_drift),
         _rule("scope_drift.alignment", intervene=signals.scope_drift.alignment),
-        _levels("resources", signals.resources),
-        _rule("token_rate", intervene=signals.token_rate.intervene, below=True),
-        _rule("calls_left", intervene=signals.calls_left.intervene),
-        _rule("hypothesis", warn=signals.hypothesis.warn, intervene=signals.hypothesis.intervene),
+        _of_part("resources", signals.resources),
+        _of_part("token_rate", signals.token_rate, below=True),
+        _of_part("calls_left", signals.calls_left),
+        _of_part("hypothesis", signals.hypothesis),
         _rule("scope.expansion", intervene=signals.scope.expansion),
         _rule("scope.new_domain", intervene=signals.scope.new_domain),
-        _rule("loops", warn=signals.loops.warn, intervene=signals.loops.intervene),
-        _levels("api_calls", signals.api_calls),
-        _levels("compute_seconds", signals.compute_seconds),
-        _levels("bytes", signals.bytes),
+        _of_part("loops", signals.loops),
+        _of_part("api_calls", signals.api_calls),
+        _of_part("compute_seconds", signals.compute_seconds),
+        _of_part("bytes", signals.bytes),
         _rule("own_artifacts", warn=1.0 if policy.artifacts.flag_use else None),
         _rule("risk", warn=risk.warn or risk_warns, intervene=intervene) if risk.enabled else Rule("risk", ()),
     ]
     return tuple(rule for rule in wanted if rule.steps or rule.milestones)
 
 
-def _levels(signal: str, part: DurationRule | Levels) -> Rule:
-    explain = part.explain if isinstance(part, DurationRule) else None
-    return _rule(signal, warn=part.warn, explain=explain, intervene=part.intervene, stop=part.stop)
+def _of_part(signal: str, part: Part, *, below: bool = False) -> Rule:
+    """Return the thresholds of a part of a policy whose fields are stages."""
+    return _rule(signal, below=below, **{stage: getattr(part, stage, None) for stage in _GRAVEST_FIRST})
 
 
-def _rule(
-    signal: str,
-    *,
-    warn: float | None = None,
-    explain: float | None = None,
-    intervene: float | None = None,
-    stop: float | None = None,
-    below: bool = False,
-) -> Rule:
-    marks: tuple[tuple[Stage, float | None], ...] = (
-        ("stop", stop),
-        ("intervene", intervene),
-        ("explain", explain),
-        ("warn", warn),
-    )
+def _rule(signal: str, *, below: bool = False, **marks: float | None) -> Rule:
     # Plain numbers: a reason is journaled with its threshold, and no codec knows a Span.
-    steps: list[tuple[Stage, float]] = [(stage, float(mark)) for stage, mark in marks if mark is not None]
-    return Rule(signal, tuple(steps), below=below)
+    found: list[tuple[Stage, float | None]] = [(stage, marks.get(stage)) for stage in _GRAVEST_FIRST]
+    return Rule(signal, tuple((stage, float(mark)) for stage, mark in found if mark is not None), below=below)
 
 
 def is_past(rule: Rule, value: float, mark: float) -> bool:

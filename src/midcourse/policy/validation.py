@@ -115,7 +115,7 @@ def read_setting(value: object, kind: object) -> Setting:
         ValueError: it is none; the text tells what it must be.
     """
     try:
-        made: Setting = msgspec.convert(value, kind, dec_hook=_hook)
+        made: Setting = msgspec.convert(value, kind, dec_hook=read_span)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
         raise ValueError(f"is {shown(value)}; it must be {expected_kind(kind)}") from error
     if not all(_is_sound(one) for one in (made if isinstance(made, tuple) else (made,))):
@@ -123,7 +123,9 @@ def read_setting(value: object, kind: object) -> Setting:
     return made
 
 
-def _hook(kind: type, value: object) -> object:
+def read_span(kind: type, value: object) -> Span:
+    """Read the one kind of parameter that msgspec does not know."""
+    assert kind is Span
     return parse_duration(value)
 
 
@@ -142,28 +144,28 @@ def _words(kind: inspect.Type) -> str:
             return _words(kind.type)
         case inspect.UnionType(types=several):
             return " or ".join(_words(one) for one in several)
-        case inspect.NoneType():
-            return "null"
-        case inspect.BoolType():
-            return "true or false"
         case inspect.IntType(ge=least):
             return f"a whole number from {least:g} on" if least is not None else "a whole number"
         case inspect.FloatType(ge=least, le=most) if most is not None:
             return f"a number from {least or 0:g} to {most:g}"
         case inspect.FloatType(ge=least):
             return f"a number from {least or 0:g} on"
-        case inspect.CustomType():
-            return "a span of time (500ms, 30s, 15m, 1h, 7d; or seconds)"
         case inspect.LiteralType(values=values):
             return f"one of {', '.join(map(str, values))}"
         case inspect.VarTupleType(item_type=item):
             return "a list of texts" if isinstance(item, inspect.StrType) else "a list of numbers from 0 on"
-        case inspect.TupleType():
-            return "a list of two numbers from 0 to 1, the lower one first"
         case inspect.StrType(pattern=pattern) if pattern:
             return "a name of up to 64 small letters, digits and hyphens"
         case _:
-            return "a text"
+            return _WORDS.get(type(kind), "a text")
+
+
+_WORDS: Final[Mapping[type[inspect.Type], str]] = {
+    inspect.NoneType: "null",
+    inspect.BoolType: "true or false",
+    inspect.CustomType: "a span of time (500ms, 30s, 15m, 1h, 7d; or seconds)",
+    inspect.TupleType: "a list of two numbers from 0 to 1, the lower one first",
+}
 
 
 # ---- what cannot be meant
@@ -218,7 +220,7 @@ _ASCENDING: Final[Sequence[tuple[str, tuple[str, ...]]]] = (
     ("targets", ("response_p50", "response_p99")),
 )
 """The thresholds in their order: each is reached no later than the next one."""
-_BELOW_IS_WORSE: Final = frozenset({"signals.token_rate.intervene", "signals.token_rate.warn"})
+_BELOW_IS_WORSE: Final = "signals.token_rate.intervene"
 _ABOVE_ONE: Final = {
     "signals.cost.acceleration": "costs as much as the ones before it",
     "signals.scope.expansion": "has not spread at all",
@@ -229,7 +231,7 @@ _MAY_BE_ZERO: Final = frozenset(
         "signals.calls_left.finish",
         "signals.errors.at_least",
         "signals.risk.first_after",
-        *_BELOW_IS_WORSE,
+        _BELOW_IS_WORSE,
         *_ABOVE_ONE,
     }
 )
@@ -251,15 +253,6 @@ def _out_of_order(settings: Settings) -> Iterator[Contradiction]:
                     f"{first} is {shown(low)}, above {second}, which is {shown(high)}: it would never come first. "
                     f"Lower {name} to {shown(high)} or less, or raise {other} to {shown(low)} or more.",
                 )
-    # Lower is worse: the stronger threshold is the lower one.
-    warn, intervene = (_number(settings, f"signals.token_rate.{name}") for name in ("warn", "intervene"))
-    if warn is not None and intervene is not None and warn < intervene:
-        yield Contradiction(
-            ("signals.token_rate.warn", "signals.token_rate.intervene"),
-            f"signals.token_rate.warn is {shown(warn)}, below signals.token_rate.intervene, which is "
-            f"{shown(intervene)}; a lower rate is worse, so it would never come first. "
-            f"Raise warn to {shown(intervene)} or more, or lower intervene to {shown(warn)} or less.",
-        )
 
 
 def _never_or_always(settings: Settings) -> Iterator[Contradiction]:
@@ -279,7 +272,7 @@ def _never_or_always(settings: Settings) -> Iterator[Contradiction]:
                 f"{path} is {shown(value)}, which is reached when a run {_ABOVE_ONE[path]}. "
                 "Write a number above 1; null takes the threshold away.",
             )
-        if path in _BELOW_IS_WORSE and not 0 < value < 1:
+        if path == _BELOW_IS_WORSE and not 0 < value < 1:
             always = "every run falls below its own average" if value else "no rate is below 0"
             yield Contradiction(
                 (path,),
@@ -341,6 +334,9 @@ _AT_LEAST_ONE: Final = {
 }
 
 
+_UNINTERRUPTED: Final = {"protect": "may interrupt", "finish": "interrupts before its end"}
+
+
 def _classes(settings: Settings) -> Iterator[Contradiction]:
     for name in CLASSES:
         under = f"classes.{name}"
@@ -360,17 +356,11 @@ def _classes(settings: Settings) -> Iterator[Contradiction]:
                 f"{under}.interruption_rate goes up to {shown(most)}, and {under}.automatic is 'never', which is 0. "
                 "Write [0, 0], or let automatic be 'watched' or 'yes'.",
             )
-        if strategy == "protect" and automatic != "never":
+        if strategy in _UNINTERRUPTED and automatic != "never":
             yield Contradiction(
                 (f"{under}.automatic", f"{under}.strategy"),
-                f"{under}.automatic is {shown(automatic)}, and {under}.strategy is 'protect', which nothing may "
-                "interrupt. Let automatic be 'never', or choose another strategy.",
-            )
-        if strategy == "finish" and automatic != "never":
-            yield Contradiction(
-                (f"{under}.automatic", f"{under}.strategy"),
-                f"{under}.automatic is {shown(automatic)}, and {under}.strategy is 'finish', which nothing interrupts "
-                "before its end. Let automatic be 'never', or choose another strategy.",
+                f"{under}.automatic is {shown(automatic)}, and {under}.strategy is '{strategy}', which nothing "
+                f"{_UNINTERRUPTED[strategy]}. Let automatic be 'never', or choose another strategy.",
             )
         yield from _how_often(under, settings)
     yield from _limits(settings)

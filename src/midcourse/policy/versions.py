@@ -30,6 +30,7 @@ from midcourse.policy.validation import check_policy, difference
 from midcourse.policy.yaml_reader import Draft, bare, is_path, not_found, read_text, split
 from midcourse.policy.yaml_writer import from_document, to_document, to_yaml
 from midcourse.ports.sender import check_people_send
+from midcourse.ports.shelves import below
 from midcourse.ports.store import Store
 
 HOW_TO_SAVE: Final = "Save a file as one: midcourse policy save FILE --why TEXT; the console's Policies page can, too."
@@ -37,7 +38,6 @@ SHELF: Final = "policies"
 WHY_LIMIT: Final = 2_000
 """Characters of the longest reason."""
 _TRIES: Final = 20
-_LAST: Final = "\U0010ffff"
 
 
 class KeptPolicy(msgspec.Struct, gc=False, frozen=True, kw_only=True):
@@ -126,7 +126,7 @@ async def resolved(store: Store, reference: str, *, tenant: str | None) -> str:
         return reference
     name, version = split(reference)
     own = f"{tenant}{MARK}{name}"
-    if tenant and version is None and await store.shelf_keys(SHELF, first=f"{own}@", last=f"{own}@{_LAST}"):
+    if tenant and version is None and await store.shelf_keys(SHELF, **below(f"{own}@")):
         return own
     return reference
 
@@ -137,7 +137,7 @@ async def history(store: Store, name: str) -> tuple[KeptPolicy, ...]:
     Raises:
         Damaged: one of them does not match its checksum, or cannot be read.
     """
-    rows = await store.shelved(SHELF, first=f"{name}@", last=f"{name}@{_LAST}") if "@" not in name else ()
+    rows = await store.shelved(SHELF, **below(f"{name}@")) if "@" not in name else ()
     found = [_kept(key, content) for key, content in rows]
     found.sort(key=lambda one: -one.policy.version)
     if name in BUILT_IN and all(one.policy.version != BUILT_IN[name].version for one in found):
@@ -173,8 +173,8 @@ async def _one(store: Store, name: str, version: int | None) -> KeptPolicy | Non
     """Return one version, without reading the whole history if possible."""
     if "@" in name:
         return None
-    first, last = (f"{name}@", f"{name}@{_LAST}") if version is None else (_key(name, version),) * 2
-    rows = await store.shelved(SHELF, first=first, last=last, newest=True, limit=1)
+    keys = below(f"{name}@" if version is None else _key(name, version))
+    rows = await store.shelved(SHELF, **keys, newest=True, limit=1)
     return _kept(*rows[0]) if rows else None
 
 
@@ -211,9 +211,9 @@ async def read(store: Store, reference: str) -> Policy:
     return await load(store, reference)
 
 
-async def yaml_of(store: Store, policy: Policy, *, tenant: str | None = None) -> str:
+async def yaml_of(store: Store, policy: Policy) -> str:
     """Return the policy as ``to_yaml`` writes it, over a base of the store."""
-    known = {policy.extends: await load(store, policy.extends, tenant=tenant)} if policy.extends else {}
+    known = {policy.extends: await load(store, policy.extends)} if policy.extends else {}
     return to_yaml(policy, known)
 
 
@@ -244,7 +244,8 @@ async def save(
     await check_people_send(store, "save a policy")
     why = _checked_words(why, "why", WHY_LIMIT, "Say in a sentence why it is changed")
     by = _checked_words(by, "by", 200, "Say who changes it")
-    extends = await _pinned(store, policy.extends, tenant_of(policy.name) or None)
+    # With its version: a policy does not change when its base gets a new one.
+    extends = (await load(store, policy.extends, tenant=tenant_of(policy.name) or None)).id if policy.extends else ""
     wanted = replace(check_policy(policy), extends=extends)
     for _ in range(_TRIES):
         found = await history(store, policy.name)
@@ -266,16 +267,7 @@ async def _put(store: Store, kept: KeptPolicy, now: float) -> bool:
     """Write a version; return False if another save was quicker."""
     key = _key(kept.policy.name, kept.policy.version)
     record = _Record(document=to_document(kept.policy), by=kept.by, why=kept.why, at=now, command=kept.command)
-    content = msgspec.json.encode(record)
-    try:
-        await store.shelve(SHELF, {key: content}, expecting={key: None}, audit=[_audited(kept, now)])
-    except ShelfChanged:
-        return False
-    return True
-
-
-def _audited(kept: KeptPolicy, now: float) -> AuditEntry:
-    return AuditEntry(
+    entry = AuditEntry(
         session=SessionId(""),
         by=kept.by,
         role="operate",
@@ -284,6 +276,11 @@ def _audited(kept: KeptPolicy, now: float) -> AuditEntry:
         at=now,
         tenant=tenant_of(kept.policy.name),
     )
+    try:
+        await store.shelve(SHELF, {key: msgspec.json.encode(record)}, expecting={key: None}, audit=[entry])
+    except ShelfChanged:
+        return False
+    return True
 
 
 def _check_newest(found: Sequence[KeptPolicy], wanted: Policy, expects: int | None) -> None:
@@ -315,11 +312,6 @@ def _same(kept: KeptPolicy, wanted: Policy, why: str) -> KeptPolicy:
             policy=wanted.name,
         )
     return kept
-
-
-async def _pinned(store: Store, extends: str, tenant: str | None) -> str:
-    """Return a base with its version: a policy does not change when its base gets a new version."""
-    return (await load(store, extends, tenant=tenant)).id if extends else ""
 
 
 def _checked_words(words: str, field: str, most: int, hint: str) -> str:

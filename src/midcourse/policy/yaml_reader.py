@@ -42,13 +42,13 @@ def load_policy(text: str, known: Mapping[str, Policy] = BUILT_IN, *, source: st
     return draft.over(base)
 
 
-def read_policy(name_or_path: str | Path, known: Mapping[str, Policy] = BUILT_IN) -> Policy:
-    """Return the policy of that name among ``known``, or the one in a file: with a /, .yaml, .yml or .json."""
+def read_policy(name_or_path: str | Path) -> Policy:
+    """Return the built-in policy of that name, or the one in a file: with a /, .yaml, .yml or .json."""
     if is_path(name_or_path):
-        return load_policy(read_text(name_or_path), known, source=str(name_or_path))
-    found = look_up(str(name_or_path), known)
+        return load_policy(read_text(name_or_path), source=str(name_or_path))
+    found = look_up(str(name_or_path), BUILT_IN)
     if found is None:
-        raise not_found(str(name_or_path), known)
+        raise not_found(str(name_or_path), BUILT_IN)
     return found
 
 

@@ -8,9 +8,17 @@ import msgspec
 from midcourse.errors import Damaged
 from midcourse.policy.descriptions import meaning
 from midcourse.policy.document import Policy
-from midcourse.policy.durations import Span, parse_duration
+from midcourse.policy.durations import Span
 from midcourse.policy.profiles import BUILT_IN
-from midcourse.policy.validation import IDENTITY, ParameterChange, Setting, format_duration, parameters, shown
+from midcourse.policy.validation import (
+    IDENTITY,
+    ParameterChange,
+    Setting,
+    format_duration,
+    parameters,
+    read_span,
+    shown,
+)
 from midcourse.policy.yaml_reader import DRAFT, look_up, not_found
 
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
@@ -32,7 +40,7 @@ def from_document(document: object) -> Policy:
         Damaged: it is none that this version of Midcourse can read.
     """
     try:
-        return msgspec.convert(document, Policy, dec_hook=_read)
+        return msgspec.convert(document, Policy, dec_hook=read_span)
     except msgspec.ValidationError as error:
         raise Damaged(
             f"A kept policy cannot be read ({error}). A later version of Midcourse may have written it: use that one."
@@ -61,12 +69,6 @@ def _spelled(value: object) -> object:
     if isinstance(value, Span):
         return format_duration(value)
     raise NotImplementedError(type(value))  # a new kind of parameter: teach it here
-
-
-def _read(kind: type, value: object) -> object:
-    if kind is Span:
-        return parse_duration(value)
-    raise NotImplementedError(kind)
 
 
 # ---- for people

@@ -17,13 +17,13 @@ from midcourse.core.ids import SwitchId
 from midcourse.core.session import LIVE, Session, Status
 from midcourse.core.switches import Scope, Switch, halt_id
 from midcourse.errors import Damaged, InvalidInput, ShelfChanged
+from midcourse.ports.shelves import below
 from midcourse.ports.store import Head, Store
 
 SHELF: Final = "kill-switches"
 PREFIX: Final = "ks_"
 _STANDING: Final = "standing/"
 _LIFTED: Final = "lifted/"
-_LAST: Final = "\U0010ffff"
 
 
 class ActiveSwitches:
@@ -125,7 +125,7 @@ class ActiveSwitches:
         self._failed_writes.pop(switch.id, None)
 
     async def _between(self, place: str) -> list[Switch]:
-        rows = await self._store.shelved(SHELF, first=place, last=place + _LAST)
+        rows = await self._store.shelved(SHELF, **below(place))
         return [_decoded(content) for _, content in rows]
 
 

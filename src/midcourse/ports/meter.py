@@ -1,6 +1,6 @@
 """A listener for measurements: by default nothing is measured."""
 
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Epoch, SessionId
@@ -12,10 +12,11 @@ CheckpointKind = Literal["state", "snapshot"]
 """The kinds of checkpoints: a ``state`` agent's starting point, or the fold of a journal, to avoid reading it whole."""
 
 
-class Meter(Protocol):
+class Meter:
     """Hears what happens to the sessions of one process, on whichever thread that is. It is quick, and never raises.
 
-    Times are in seconds. What is recorded is told once, by the owner, when it is folded: a replay tells nothing.
+    Each method does nothing here: override those you measure by. Times are in seconds. What is recorded is told once,
+    by the owner, when it is folded: a replay tells nothing.
     """
 
     def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
@@ -43,14 +44,10 @@ class Meter(Protocol):
         """Note that a piece of streamed text reached a watcher, so long after it was journaled."""
 
 
-class Unmetered(Meter):
-    """Hears everything, and keeps nothing."""
+UNMETERED: Final = Meter()
 
 
-UNMETERED: Final[Meter] = Unmetered()
-
-
-class Meters(Unmetered):
+class Meters(Meter):
     """Several of them, each told everything."""
 
     def __init__(self, *meters: Meter) -> None:

@@ -1,10 +1,35 @@
-"""Whose a shelf is, and how one is read of which something may be damaged: the rest is there all the same."""
+"""Whose a shelf is, its keys by their beginning, and how one is read of which something may be damaged."""
 
 from collections.abc import Sequence
+from typing import TypedDict, TypeVar
+
+import msgspec
 
 from midcourse.core.ids import SessionId
 from midcourse.errors import Damaged
 from midcourse.ports.store import Store
+
+T = TypeVar("T")
+
+
+class KeyRange(TypedDict):
+    """The keys from ``first`` to ``last``."""
+
+    first: str
+    last: str
+
+
+def below(prefix: str) -> KeyRange:
+    """Return the range of the keys that begin with ``prefix``: ``store.shelved(shelf, **below(prefix))``."""
+    return {"first": prefix, "last": f"{prefix}\U0010ffff"}
+
+
+def decoded(content: bytes, kind: type[T]) -> T | None:
+    """Return the record in an item; None if it is damaged, or of another Midcourse."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def is_shelf_of(session_id: SessionId, shelf: str) -> bool:

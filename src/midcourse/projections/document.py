@@ -144,11 +144,11 @@ class Document:
                 if event.step in self._speaking:
                     self._spoken(event)
                 else:
-                    self._called(event, at)
+                    self._called(event.step, event, at)
             case ev.StepRetrying() if event.step in self._speaking:
                 self._speaking[event.step].state = _ENDS[ev.StepRetrying]
             case ev.StepNotBegun() | ev.StepAborted() | ev.StepRetrying() | ev.UndoEnded(error="", lost=False):
-                self._called(event, at)
+                self._called(event.step, event, at)
             case ev.SessionTaken(lost=lost):
                 for step in lost:
                     if step in self._calls:
@@ -252,8 +252,8 @@ class Document:
                 self._left_out["tool_call_stack"] += 1
         self._calls[call.step] = call
 
-    def _called(self, event: "_End", at: float) -> None:
-        call = self._calls.get(event.step)
+    def _called(self, step: StepId, event: ev.AnyEvent, at: float) -> None:
+        call = self._calls.get(step)
         if call is None:
             return
         call.state, call.ended_at = _ENDS[type(event)], _time(at)
@@ -322,17 +322,7 @@ class Document:
         )
 
 
-_End = (
-    ev.StepFinished
-    | ev.StepFailed
-    | ev.StepRetrying
-    | ev.StepCut
-    | ev.StepClosed
-    | ev.StepNotBegun
-    | ev.StepAborted
-    | ev.UndoEnded
-)
-_ENDS: Final[Mapping[type[_End], str]] = {
+_ENDS: Final[Mapping[type[ev.AnyEvent], str]] = {
     ev.StepFinished: "finished",
     ev.StepFailed: "failed",
     ev.StepRetrying: "waits to be tried again",

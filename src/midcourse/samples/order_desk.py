@@ -33,7 +33,7 @@ import midcourse
 from midcourse.adapters.held_agent import MODEL, MessageListener, closed, step_key
 from midcourse.adapters.pydantic_ai.conversation import MessageHistory as Kept
 from midcourse.adapters.pydantic_ai.conversation import interrupted, load_response
-from midcourse.adapters.pydantic_ai.streams import spoken
+from midcourse.adapters.pydantic_ai.model import spoken
 from midcourse.core.terms import Terms
 from midcourse.models.script import Call, Conversation, Piece
 from midcourse.samples.folders import folder_of, made_once

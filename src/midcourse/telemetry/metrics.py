@@ -5,9 +5,10 @@ and agents beyond the first hundred are counted together.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from functools import partial
+from typing import Final, get_args
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
@@ -15,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from midcourse._version import __version__
 from midcourse.core import events as ev
-from midcourse.core.events import Recorded, StepKind
+from midcourse.core.events import Recorded, StepKind, event_type
 from midcourse.core.ids import Epoch, SessionId, StepId
 from midcourse.core.rates import (
     AFTER_STOP,
@@ -33,15 +34,13 @@ from midcourse.core.rates import (
 )
 from midcourse.core.session import Session, Status
 from midcourse.ports.clock import Clock
-from midcourse.ports.meter import CheckpointKind, StopVerb
+from midcourse.ports.meter import CheckpointKind, Meter, StopVerb
 
 MOST_AGENTS: Final = 100
 """Agents that have a label of their own. The rest are counted as ``OTHERS``."""
 OTHERS: Final = "(others)"
 UNCLASSED: Final = "(none)"
 """The task class of sessions that were declared none."""
-Outcome = Literal["finished", "failed", "retrying", "aborted", "cut", "closed", "not_begun", "lost"]
-
 _QUICK: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _CALLS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 _SIZES: Final = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8)
@@ -52,33 +51,28 @@ _FIRST_SIGN: Final = (
 """The events that show that a session continues in its new process."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """The rates of a class, by the names in ``RATIOS`` and ``SPREADS``; None without any data."""
 
     sessions: int = 0
-    interruption_by: Mapping[str, float] = field(default_factory=dict[str, float])
-    ratios: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
-    spreads: Mapping[str, tuple[float | None, float | None]] = field(
-        default_factory=dict[str, tuple[float | None, float | None]]
-    )
+    interruption_by: Mapping[str, float] = {}
+    ratios: Mapping[str, float | None] = {}
+    spreads: Mapping[str, tuple[float | None, float | None]] = {}
     """The middle one, and the one that 99 % do not exceed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetRates:
+class FleetRates(msgspec.Struct, frozen=True, kw_only=True):
     """The rates by class, and those that are of all classes together."""
 
-    classes: Mapping[str, Rates] = field(default_factory=dict[str, Rates])
-    ratios: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+    classes: Mapping[str, Rates] = {}
+    ratios: Mapping[str, float | None] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Census:
+class Census(msgspec.Struct, frozen=True, kw_only=True):
     """The last known state of a store. ``sessions`` by status and class: those that have not ended."""
 
     at: float = 0.0
-    sessions: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    sessions: Mapping[tuple[str, str], int] = {}
     asks: int = 0
     oldest_ask: float | None = None
     """When it was opened, in seconds since 1970."""
@@ -88,25 +82,23 @@ class Census:
     webhooks_failing: int = 0
 
 
-@dataclass(slots=True)
-class _Stop:
+class _Stop(msgspec.Struct):
     verb: StopVerb
     by: Stopper
     wished_at: float
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(msgspec.Struct):
     """The state of a session between two of its events."""
 
-    calls: dict[StepId, tuple[str, str, float]] = field(default_factory=dict[StepId, tuple[str, str, float]])
+    calls: dict[StepId, tuple[str, str, float]] = {}
     """Kind, effect and start of each call that runs."""
     stop: _Stop | None = None
     taken: float | None = None
     """When its takeover began, until it continues."""
 
 
-class Metrics:
+class Metrics(Meter):
     """The meter behind ``/metrics``, with a registry of its own: nothing of the application around it is in it."""
 
     def __init__(self, clock: Clock) -> None:
@@ -117,96 +109,71 @@ class Metrics:
         self.registry = of = CollectorRegistry()
         of.register(self.standing)
         ProcessCollector(registry=of)
-        build = Gauge("midcourse_build_info", "Always 1; the version is in its label.", ["version"], registry=of)
-        build.labels(__version__).set(1)
-        self._answered = Histogram(
+        gauge, counter = partial(Gauge, registry=of), partial(Counter, registry=of)
+        timed = partial(Histogram, buckets=_QUICK, registry=of)
+        gauge("midcourse_build_info", "Always 1; the version is in its label.", ["version"]).labels(__version__).set(1)
+        self._answered = timed(
             "midcourse_stop_response_seconds",
             f"{RESPONSE} Until that was durable; with the verb, and whose it was.",
             ["verb", "by"],
-            buckets=_QUICK,
-            registry=of,
         )
-        self._stopped = Histogram(
+        self._stopped = timed(
             "midcourse_stop_seconds",
             "From the request for a stop until nothing of the session ran, with the calls that were allowed to finish.",
             ["verb", "by"],
-            buckets=_QUICK,
-            registry=of,
         )
-        self._saved = Histogram(
+        self._saved = timed(
             "midcourse_checkpoint_seconds",
             "How long making a checkpoint took, until it was durable: of an agent's state, or of a journal's fold.",
             ["kind"],
-            buckets=_QUICK,
-            registry=of,
         )
-        self._sizes = Histogram(
-            "midcourse_checkpoint_bytes", "How large a checkpoint was.", ["kind"], buckets=_SIZES, registry=of
-        )
-        self._recovered = Histogram(
+        self._sizes = timed("midcourse_checkpoint_bytes", "How large a checkpoint was.", ["kind"], buckets=_SIZES)
+        self._recovered = timed(
             "midcourse_recovery_seconds",
             "From taking over a session that was at work until something of it happened again.",
-            buckets=_QUICK,
-            registry=of,
         )
-        self._delivered = Histogram(
+        self._delivered = timed(
             "midcourse_segment_delivery_seconds",
             "From a piece of streamed text being journaled until it reached a watcher.",
-            buckets=_QUICK,
-            registry=of,
         )
-        self._committed = Histogram(
-            "midcourse_store_commit_seconds",
-            "How long events waited until they were durable.",
-            buckets=_QUICK,
-            registry=of,
+        self._committed = timed("midcourse_store_commit_seconds", "How long events waited until they were durable.")
+        self._took = timed(
+            "midcourse_call_seconds", "How long calls ran, by kind: model, tool or child.", ["kind"], buckets=_CALLS
         )
-        self._took = Histogram(
-            "midcourse_call_seconds",
-            "How long calls ran, by kind: model, tool or child.",
-            ["kind"],
-            buckets=_CALLS,
-            registry=of,
-        )
-        self._calls = Counter(
+        self._calls = counter(
             "midcourse_calls",
             "Calls that ended, by kind, by effect (read, idempotent, …) and by outcome.",
             ["kind", "effect", "outcome"],
-            registry=of,
         )
-        self._decisions = Counter(
+        self._decisions = counter(
             "midcourse_policy_decisions",
             "What policies, and agents themselves, decided, by level: notify, ask_plan, ask, pause, stop.",
             ["level"],
-            registry=of,
         )
-        self._labels = Counter(
+        self._labels = counter(
             "midcourse_interventions_labelled",
             "What people said of interventions: right, wrong or unsure.",
             ["verdict"],
-            registry=of,
         )
-        self._started = Counter(
-            "midcourse_sessions_started", "Sessions that began to run here, by class.", ["task_class"], registry=of
+        self._started = counter(
+            "midcourse_sessions_started", "Sessions that began to run here, by class.", ["task_class"]
         )
-        self._ended = Counter(
+        self._ended = counter(
             "midcourse_sessions_ended",
             "Turns of sessions that ended here, by class and outcome: completed, failed, cancelled.",
             ["task_class", "outcome"],
-            registry=of,
         )
-        self._taken = Counter(
-            "midcourse_sessions_taken", "Sessions that this process took over while they were at work.", registry=of
+        self._taken = counter(
+            "midcourse_sessions_taken", "Sessions that this process took over while they were at work."
         )
-        self._asked = Counter("midcourse_asks_opened", "Questions to people that were opened here.", registry=of)
-        self._blocked = Counter(
+        self._asked = counter("midcourse_asks_opened", "Questions to people that were opened here.")
+        self._blocked = counter(
             "midcourse_agents_unpausable",
             "Times that an agent's own code could not be paused: it was silent, or held the loop it runs on.",
             ["why"],
-            registry=of,
         )
-        self._tokens = Counter("midcourse_tokens", "Tokens that steps reported, by agent.", ["agent"], registry=of)
-        self._dollars = Counter("midcourse_cost_dollars", "Dollars that steps cost, by agent.", ["agent"], registry=of)
+        self._tokens = counter("midcourse_tokens", "Tokens that steps reported, by agent.", ["agent"])
+        self._dollars = counter("midcourse_cost_dollars", "Dollars that steps cost, by agent.", ["agent"])
         self._counted: dict[Counter, dict[tuple[str, ...], Counter]] = {}
         self._took_by: dict[str, Histogram] = {kind: self._took.labels(kind) for kind in get_args(StepKind)}
 
@@ -227,24 +194,11 @@ class Metrics:
         match event:
             case ev.StepBegun():
                 seen.calls[event.step] = (event.kind, event.effect, record.at)
-            case ev.StepFinished():
-                self._ends(seen, event.step, "finished", record.at)
+            case ev.StepFinished() | ev.StepFailed() | ev.StepRetrying() | ev.StepCut():
+                self._ends(seen, event.step, event, record.at)
                 self._spent(session, event.cost, event.tokens)
-            case ev.StepFailed():
-                self._ends(seen, event.step, "failed", record.at)
-                self._spent(session, event.cost, event.tokens)
-            case ev.StepRetrying():
-                self._ends(seen, event.step, "retrying", record.at)
-                self._spent(session, event.cost, event.tokens)
-            case ev.StepCut():
-                self._ends(seen, event.step, "cut", record.at)
-                self._spent(session, event.cost, event.tokens)
-            case ev.StepAborted():
-                self._ends(seen, event.step, "aborted", record.at)
-            case ev.StepClosed():
-                self._ends(seen, event.step, "closed", record.at)
-            case ev.StepNotBegun():
-                self._ends(seen, event.step, "not_begun", record.at)
+            case ev.StepAborted() | ev.StepClosed() | ev.StepNotBegun():
+                self._ends(seen, event.step, event, record.at)
             case ev.InterventionMade():
                 self._count(self._decisions, event.decision.level)
             case ev.InterventionLabelled():
@@ -310,13 +264,13 @@ class Metrics:
             self._stopped.labels(stop.verb, stop.by).observe(max(0.0, at - stop.wished_at))
         return None
 
-    def _ends(self, seen: _Seen, step: StepId, outcome: Outcome, at: float) -> None:
+    def _ends(self, seen: _Seen, step: StepId, event: ev.AnyEvent, at: float) -> None:
         call = seen.calls.pop(step, None)
         if call is None:  # it ended before: a later report is no second end
             return
         kind, effect, since = call
-        self._count(self._calls, kind, effect, outcome)
-        if outcome != "not_begun":
+        self._count(self._calls, kind, effect, event_type(event).removeprefix("step."))
+        if not isinstance(event, ev.StepNotBegun):
             self._took_by[kind].observe(max(0.0, at - since))
 
     def _lost(self, session: Session, step: StepId) -> None:
@@ -430,21 +384,15 @@ class StoreGauges(Collector):
             "Sessions of the last day that the rates are of, by class.",
             labels=["task_class"],
         )
-        ratios = {
-            name: GaugeMetricFamily(
-                f"midcourse_{name}_ratio", f"{words} Sessions of the last day.", labels=["task_class"]
-            )
-            for name, words in RATIOS.items()
-        }
-        spreads = {
-            name: GaugeMetricFamily(
-                f"midcourse_{name}", f"{words} Sessions of the last day.", labels=["task_class", "quantile"]
-            )
-            for name, words in SPREADS.items()
-        }
+
+        def family(name: str, words: str, *labels: str) -> GaugeMetricFamily:
+            return GaugeMetricFamily(f"midcourse_{name}", f"{words} Sessions of the last day.", labels=labels)
+
+        ratios = {name: family(f"{name}_ratio", words, "task_class") for name, words in RATIOS.items()}
+        spreads = {name: family(name, words, "task_class", "quantile") for name, words in SPREADS.items()}
         for name, words in FLEET_RATIOS.items():
             share = self.rates.ratios.get(name)
-            fleet = GaugeMetricFamily(f"midcourse_{name}_ratio", f"{words} Sessions of the last day.")
+            fleet = family(f"{name}_ratio", words)
             if share is not None:
                 fleet.add_metric([], share)
             yield fleet
@@ -455,14 +403,14 @@ class StoreGauges(Collector):
         )
         for task_class, rates in sorted(self.rates.classes.items()):
             count.add_metric([task_class], rates.sessions)
-            for name, family in ratios.items():
+            for name, ratio in ratios.items():
                 share = rates.ratios.get(name)
                 if share is not None:
-                    family.add_metric([task_class], share)
-            for name, family in spreads.items():
+                    ratio.add_metric([task_class], share)
+            for name, spread in spreads.items():
                 for quantile, value in zip(("0.5", "0.99"), rates.spreads.get(name, ()), strict=False):
                     if value is not None:
-                        family.add_metric([task_class, quantile], value)
+                        spread.add_metric([task_class, quantile], value)
             for who, share in sorted(rates.interruption_by.items()):
                 by_whom.add_metric([task_class, who], share)
         yield count

@@ -14,6 +14,7 @@ They hold no text of people, models or tools, unless ``content`` is set.
 
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import Final
 
@@ -28,9 +29,9 @@ from midcourse._version import __version__
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded, StepKind, event_type
 from midcourse.core.ids import Epoch, SessionId, StepId, root_of
-from midcourse.core.session import Session
+from midcourse.core.session import OpenCall, Session
 from midcourse.core.session import Status as SessionStatus
-from midcourse.ports.meter import Unmetered
+from midcourse.ports.meter import Meter
 
 MOST_EVENTS: Final = 128
 """Events of one span; how many more there were is said in ``midcourse.events_dropped``."""
@@ -64,7 +65,7 @@ class _Leg:
     calls: dict[StepId, tuple[float, ev.StepBegun]] = field(default_factory=dict[StepId, tuple[float, ev.StepBegun]])
 
 
-class Spans(Unmetered):
+class Spans(Meter):
     """A meter that tells of sessions as spans. It hands each one to ``processor`` when it has ended."""
 
     def __init__(self, processor: SpanProcessor, *, content: bool = False) -> None:
@@ -72,8 +73,8 @@ class Spans(Unmetered):
         self._processor = processor
         self._content = content
         self._legs: dict[SessionId, _Leg] = {}
-        self._resource = _resource()
-        self._scope = InstrumentationScope("midcourse", __version__)
+        scope = InstrumentationScope("midcourse", __version__)
+        self._span = partial(ReadableSpan, resource=_resource(), instrumentation_scope=scope)
 
     @classmethod
     def to(cls, exporter: SpanExporter, *, content: bool = False) -> "Spans":
@@ -111,25 +112,11 @@ class Spans(Unmetered):
         match event:
             case ev.StepBegun():
                 leg.calls[event.step] = (record.at, event)
-            case ev.StepFinished():
+            case ev.StepFinished() | ev.StepFailed() | ev.StepRetrying() | ev.StepCut():
                 spent: Attributes = {"midcourse.cost_usd": event.cost, "midcourse.tokens": event.tokens}
-                self._step(session, leg, event.step, "finished", record.at, more=spent, result=event)
-            case ev.StepFailed():
-                spent = {"midcourse.cost_usd": event.cost, "midcourse.tokens": event.tokens}
-                error = (event.kind, event.detail)
-                self._step(session, leg, event.step, "failed", record.at, more=spent, error=error)
-            case ev.StepRetrying():
-                spent = {"midcourse.cost_usd": event.cost, "midcourse.tokens": event.tokens}
-                spent["midcourse.retry_wait_seconds"] = event.wait
-                error = (event.kind, event.detail)
-                self._step(session, leg, event.step, "retrying", record.at, more=spent, error=error)
-            case ev.StepCut():
-                spent = {"midcourse.cost_usd": event.cost, "midcourse.tokens": event.tokens}
-                self._step(session, leg, event.step, "cut", record.at, more=spent)
-            case ev.StepAborted():
-                self._step(session, leg, event.step, "aborted", record.at)
-            case ev.StepClosed():
-                self._step(session, leg, event.step, "closed", record.at)
+                self._step(session, leg, event, record.at, spent)
+            case ev.StepAborted() | ev.StepClosed():
+                self._step(session, leg, event, record.at, {})
             case ev.StepNotBegun():
                 leg.calls.pop(event.step, None)
             case ev.SessionFailed():
@@ -148,17 +135,19 @@ class Spans(Unmetered):
             return
         if leg.dropped:
             leg.attributes["midcourse.events_dropped"] = leg.dropped
-        self._send(
-            f"invoke_agent {leg.agent}",
-            leg.context,
-            leg.parent,
-            (leg.began, leg.last),
-            leg.attributes,
-            kind=SpanKind.INTERNAL,
-            status=leg.status,
+        span = self._span(
+            name=f"invoke_agent {leg.agent}",
+            context=leg.context,
+            parent=leg.parent,
+            attributes=leg.attributes,
             events=leg.events,
             links=leg.links,
+            kind=SpanKind.INTERNAL,
+            status=leg.status,
+            start_time=_nanoseconds(leg.began),
+            end_time=_nanoseconds(max(leg.began, leg.last)),
         )
+        self._processor.on_end(span)
 
     # ---- turns
 
@@ -238,105 +227,70 @@ class Spans(Unmetered):
         self,
         session: Session,
         leg: _Leg,
-        step: StepId,
-        outcome: str,
+        end: ev.StepFinished | ev.StepFailed | ev.StepRetrying | ev.StepCut | ev.StepAborted | ev.StepClosed,
         at: float,
-        *,
-        more: Attributes | None = None,
-        error: tuple[str, str] | None = None,
-        result: ev.StepFinished | None = None,
+        spent: Attributes,
     ) -> None:
-        known = leg.calls.pop(step, None)
+        known = leg.calls.pop(end.step, None)
         if known is None:  # reported later, by a probe or a person: it made its span when it ended
             return
-        began, event = known
-        attributes = {
-            **self._of_call(session, event.kind, event.name, step, event.attempt, event.effect),
-            **(more or {}),
-        }
-        attributes["midcourse.outcome"] = outcome
-        if event.kind == "tool":
-            self._say(attributes, "gen_ai.tool.call.arguments", event.arguments)
-            if result is not None and not result.value.blob:
-                self._say(attributes, "gen_ai.tool.call.result", bytes(result.value.raw).decode("utf-8", "replace"))
+        began, call = known
+        attributes: Attributes = {**spent, "midcourse.outcome": event_type(end).removeprefix("step.")}
+        if call.kind == "tool":
+            self._say(attributes, "gen_ai.tool.call.arguments", call.arguments)
+            if isinstance(end, ev.StepFinished) and not end.value.blob:
+                self._say(attributes, "gen_ai.tool.call.result", bytes(end.value.raw).decode("utf-8", "replace"))
         status = Status()
-        if error is not None:
-            attributes["error.type"] = error[0]
-            status = Status(StatusCode.ERROR, error[1][:LONGEST] if self._content else error[0])
-        self._send_step(
-            session, leg.context, event.kind, event.name, step, event.attempt, (began, at), attributes, status
-        )
+        if isinstance(end, ev.StepFailed | ev.StepRetrying):
+            attributes["error.type"] = end.kind
+            status = Status(StatusCode.ERROR, end.detail[:LONGEST] if self._content else end.kind)
+        if isinstance(end, ev.StepRetrying):
+            attributes["midcourse.retry_wait_seconds"] = end.wait
+        self._send_step(session, leg.context, end.step, call, (began, at), attributes, status)
 
     def _lost(self, session: Session, epoch: Epoch, step: StepId, at: float) -> None:
         """Report what ran in a lost process, as a part of its turn."""
         call = session.calls.get(step)
         if call is None:
             return
-        attributes = self._of_call(session, call.kind, call.name, step, call.attempt, call.effect)
-        attributes["midcourse.outcome"] = "lost"
-        attributes["error.type"] = "lost"
         trace = self._legs[session.id].context.trace_id
         parent = _context(trace, _leg_id(session.id, epoch - 1, session.turn))
+        lost: Attributes = {"midcourse.outcome": "lost", "error.type": "lost"}
         status = Status(StatusCode.ERROR, "lost with its process")
-        self._send_step(session, parent, call.kind, call.name, step, call.attempt, (call.since, at), attributes, status)
-
-    def _of_call(
-        self, session: Session, kind: StepKind, name: str, step: StepId, attempt: int, effect: str
-    ) -> Attributes:
-        found: Attributes = {
-            "gen_ai.operation.name": _OPERATIONS[kind],
-            "gen_ai.conversation.id": session.id,
-            "gen_ai.agent.name": session.agent,
-            "midcourse.step": step,
-            "midcourse.attempt": attempt,
-        }
-        if kind == "tool":
-            found |= {"gen_ai.tool.name": name, "gen_ai.tool.type": "function", "gen_ai.tool.call.id": step}
-            found["midcourse.effect"] = effect
-        return found
+        self._send_step(session, parent, step, call, (call.since, at), lost, status)
 
     def _send_step(
         self,
         session: Session,
         parent: SpanContext,
-        kind: StepKind,
-        name: str,
         step: StepId,
-        attempt: int,
+        call: ev.StepBegun | OpenCall,
         times: tuple[float, float],
-        attributes: Attributes,
+        more: Attributes,
         status: Status,
     ) -> None:
-        context = _context(parent.trace_id, _number(8, session.id, step, str(attempt)))
-        side = SpanKind.INTERNAL if kind == "tool" else SpanKind.CLIENT
-        self._send(f"{_OPERATIONS[kind]} {name}", context, parent, times, attributes, kind=side, status=status)
-
-    def _send(
-        self,
-        name: str,
-        context: SpanContext,
-        parent: SpanContext | None,
-        times: tuple[float, float],
-        attributes: Attributes,
-        *,
-        kind: SpanKind,
-        status: Status,
-        events: list[SpanEvent] | None = None,
-        links: list[Link] | None = None,
-    ) -> None:
-        span = ReadableSpan(
-            name=name,
-            context=context,
+        attributes: Attributes = {
+            "gen_ai.operation.name": _OPERATIONS[call.kind],
+            "gen_ai.conversation.id": session.id,
+            "gen_ai.agent.name": session.agent,
+            "midcourse.step": step,
+            "midcourse.attempt": call.attempt,
+            **more,
+        }
+        side = SpanKind.CLIENT
+        if call.kind == "tool":
+            side = SpanKind.INTERNAL
+            attributes |= {"gen_ai.tool.name": call.name, "gen_ai.tool.type": "function", "gen_ai.tool.call.id": step}
+            attributes["midcourse.effect"] = call.effect
+        span = self._span(
+            name=f"{_OPERATIONS[call.kind]} {call.name}",
+            context=_context(parent.trace_id, _number(8, session.id, step, str(call.attempt))),
             parent=parent,
-            resource=self._resource,
             attributes=attributes,
-            events=events or (),
-            links=links or (),
-            kind=kind,
+            kind=side,
             status=status,
             start_time=_nanoseconds(times[0]),
             end_time=_nanoseconds(max(times)),
-            instrumentation_scope=self._scope,
         )
         self._processor.on_end(span)
 

@@ -1,4 +1,4 @@
-"""Erase the texts of an ended session: after one transaction, none of them can be read any more.
+"""Erase the texts of ended sessions: after one transaction for each, none of them can be read any more.
 
 The session is acquired, so that no other process writes to it, and released with the same write. What is outside of the
 store (the readable checkpoint in Redis, the file tools' backups) is removed afterwards. If that fails, erase the
@@ -20,9 +20,11 @@ from midcourse.core.erasure import entombed, is_erased, kept_digest
 from midcourse.core.events import Record, decode_record, encode_record
 from midcourse.core.fold import Fold, Row, fold
 from midcourse.core.ids import Position, SessionId
+from midcourse.core.request_checks import check_reason
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.errors import Damaged, MidcourseError, OwnerAlive, Refused, StaleEpoch
 from midcourse.people.outbox import forget_session
+from midcourse.ports.sender import check_people_send
 from midcourse.ports.shelves import is_shelf_of, readable
 from midcourse.ports.store import Append, Erasure, Head, HeadQuery, Owned, Store, every_head
 from midcourse.runtime.command_outcome import CommandOutcome, encode_outcome
@@ -36,20 +38,16 @@ _PATIENCE: Final = 2.0
 """Seconds that the present owner has to release the session."""
 _TEXTS: Final = frozenset(
     ("goal", "prompt", "sentence", "note", "documentation", "text", "message", "title", "summary", "words", "answer")
-) | {"answer"}  # a webhook's receiver may have repeated what it was sent
-"""The fields with a session's texts in the items of shelves over all sessions."""
+)
+"""The fields with a session's texts in the items of shelves over all sessions.
+
+A webhook's receiver may have repeated in its ``answer`` what it was sent.
+"""
 _NOT_OF_SESSIONS: Final = ("browser-sessions", "kill-switches", "login-codes", "policies", "tokens", "webhooks")
 """Shelves that hold nothing of what was said in sessions, whatever ids they name."""
 
 
-class Erased(msgspec.Struct, frozen=True):
-    """A session that was erased, and the keys its calls had: what tools keep for an undo lies under those."""
-
-    session: Session
-    keys: frozenset[str]
-
-
-async def erase(
+async def erase_sessions(
     worker: Worker,
     session_ids: Sequence[SessionId],
     *,
@@ -57,27 +55,38 @@ async def erase(
     role: Role,
     reason: str = "",
     go_on: bool = False,
-) -> list[Erased]:
-    """Erase them, one after the other, and tell of each. ``go_on``: what cannot be erased is left out, and logged.
+) -> list[Session]:
+    """Erase ended sessions, one after the other, and what the file tools kept for an undo of theirs.
+
+    ``go_on``: what cannot be erased is left out, and logged.
 
     Raises:
         Refused: one has not ended, or an undo of it is under way; those before it are erased.
+        InvalidInput: the reason is too long.
         SessionNotFound: there is no such session.
         Damaged: its journal is damaged: what it says cannot be told from what it should say.
     """
+    from midcourse.tools.backups import forget_backups
+
+    await check_people_send(worker.store, "erase a session")
+    check_reason(reason)
     heads = [(await worker.must_exist(session_id)).head for session_id in session_ids]
     for head in heads if not go_on else ():
         _check_ended(head)
     known, seen = await _details(worker.store, set(session_ids))
-    erased: list[Erased] = []
+    erased: list[Session] = []
+    keys: set[str] = set()
     for head in heads:
         try:
             forgotten = known.get(head.id, ())
-            erased.append(await _erase(worker, head.id, forgotten, seen, by=by, role=role, reason=reason))
+            session, its_keys = await _erase(worker, head.id, forgotten, seen, by=by, role=role, reason=reason)
+            erased.append(session)
+            keys |= its_keys
         except MidcourseError as error:
             if not go_on:
                 raise
             log.warning("session %s is not erased: %s", head.id, error)
+    await asyncio.to_thread(forget_backups, frozenset(keys))
     return erased
 
 
@@ -106,8 +115,11 @@ def _check_ended(head: Head) -> None:
 
 async def _erase(
     worker: Worker, session_id: SessionId, forgotten: Sequence[AuditRow], seen: int, *, by: str, role: Role, reason: str
-) -> Erased:
-    """``forgotten``: its audit entries up to ``seen``. Later ones are searched when no more can be added."""
+) -> tuple[Session, frozenset[str]]:
+    """Erase a session, and return it with the keys of its calls: what tools keep for an undo lies under those.
+
+    ``forgotten``: its audit entries up to ``seen``. Later ones are searched when no more can be added.
+    """
     store = worker.store
     owned = await _take_session(worker, session_id)
     try:
@@ -138,7 +150,7 @@ async def _erase(
     worker.erased(session)
     # A server may have read it before, and have written its notification since.
     await forget_session(store, session_id)
-    return Erased(session, keys)
+    return session, keys
 
 
 async def _take_session(worker: Worker, session_id: SessionId) -> Owned:

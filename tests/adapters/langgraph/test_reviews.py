@@ -8,7 +8,7 @@ from langchain_core.tools import tool
 
 import midcourse
 from midcourse.adapters.langgraph import held, wrap
-from midcourse.adapters.langgraph.reviews import decided
+from midcourse.adapters.langgraph.held_run import decided
 from tests.adapters.langgraph.graphs import Says, calls, steps_of
 from tests.promises.harness import NEVER
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 import midcourse
 from midcourse.adapters.openai_agents import wrap
-from midcourse.adapters.openai_agents.results import journaled, restored, type_of_result
+from midcourse.adapters.openai_agents.conversation import journaled, restored, type_of_result
 from midcourse.models.script import Call, Text, replies
 from tests.adapters.openai_agents.desk import PATIENCE, Desk, searching
 from tests.promises.harness import until

@@ -6,7 +6,7 @@ import pytest
 
 import midcourse
 from midcourse.adapters.plain import Api
-from midcourse.adapters.prices import dollars, tokens_in
+from midcourse.adapters.prices import TokenUsage, dollars, tokens_in
 from midcourse.models.script import Text, replies
 from tests.adapters.plain.desk import APIS, priced_desk
 from tests.promises.harness import Place, history, resumable, types, until_status
@@ -23,7 +23,7 @@ def place(tmp_path: Path) -> Place:
 async def test_a_stream_that_reaches_the_cap_is_closed_there(api: Api, place: Place) -> None:
     async with priced_desk(api, replies(Text("word " * 3_000, every=0.002))) as at:
         agent = resumable(lambda run: run.stream("draft", lambda: at.ask("Tell me everything.")))
-        budget = dollars(model=at.model, heard=6, said=40)
+        budget = dollars(at.model, TokenUsage(6, 40))
         assert budget is not None
         async with place.open(agent) as mc:
             session = await mc.start(agent, terms=midcourse.Terms(budget=budget))
@@ -46,7 +46,7 @@ async def test_a_request_whose_prompt_and_usual_answer_cost_more_than_is_left_is
                 await run.stream("draft", lambda: at.ask("Tell me everything."))
 
         agent = resumable(work)
-        once = dollars(model=at.model, heard=3, said=50)
+        once = dollars(at.model, TokenUsage(3, 50))
         assert once is not None
         async with place.open(agent) as mc:
             session = await mc.start(agent, terms=midcourse.Terms(budget=2.5 * once))
@@ -71,7 +71,7 @@ async def test_no_more_is_foreseen_than_the_answer_may_have(place: Place) -> Non
             await run.stream("draft", lambda: at.ask("Tell me everything.", max_tokens=5))
 
         agent = resumable(work)
-        once = dollars(model=at.model, heard=3, said=50)
+        once = dollars(at.model, TokenUsage(3, 50))
         assert once is not None
         async with place.open(agent) as mc:
             session = await mc.start(agent, terms=midcourse.Terms(budget=1.2 * once))

@@ -7,7 +7,7 @@ import pytest
 
 import midcourse
 from midcourse.adapters.plain import Api
-from midcourse.adapters.prices import dollars, tokens_in
+from midcourse.adapters.prices import TokenUsage, dollars, tokens_in
 from midcourse.core.events import StepCut, StepFinished
 from midcourse.models.script import Text, Wait, replies
 from tests.adapters.plain.desk import APIS, desk, priced_desk
@@ -47,7 +47,7 @@ async def test_a_request_costs_what_the_price_list_says(api: Api, place: Place) 
             session = await mc.start(agent)
             await session.result()
             (finished,) = [event.event for event in await history(session) if isinstance(event.event, StepFinished)]
-    assert finished.cost == pytest.approx(dollars(model=at.model, heard=4, said=5))
+    assert finished.cost == pytest.approx(dollars(at.model, TokenUsage(4, 5)))
     assert finished.cost > 0
 
 
@@ -89,7 +89,7 @@ async def test_a_cut_is_charged_with_what_is_known_by_then(api: Api, heard: int,
             await session.pause(until="stopped")
             (cut,) = [event.event for event in await history(session) if isinstance(event.event, StepCut)]
     assert cut.tokens > 0
-    assert cut.cost == pytest.approx(dollars(model=at.model, heard=heard, said=cut.tokens))
+    assert cut.cost == pytest.approx(dollars(at.model, TokenUsage(heard, cut.tokens)))
 
 
 @each_api

@@ -27,6 +27,12 @@ MISTAKES = {
         "spec.interrupt.checkpoint.ttl",
         "There are: backend, on_expiry, ttl_seconds.",
     ),
+    "a typo in a retry": (
+        HEAD + "  settings:\n    retry: {atempts: 3}\n",
+        5,
+        "spec.settings.retry.atempts",
+        "Did you mean 'attempts'?",
+    ),
     "a word that is none of them": (HEAD + "  task_class: lng\n", 4, "spec.task_class", "Did you mean 'long'?"),
     "a wrong type of agent": ("spec:\n  type: chat_agent\n", 2, "spec.type", "Did you mean 'chat_model_agent'?"),
     "a wrong effect": (

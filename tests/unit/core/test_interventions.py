@@ -23,8 +23,8 @@ from midcourse.core.interventions import (
 )
 from midcourse.core.policy_decision import Alarm, Decision, Level, Reason
 from midcourse.core.session import ENDED, LIVE, Status
+from midcourse.core.signals import TITLES
 from midcourse.errors import ImpossibleEvent, InvalidInput, Refused
-from midcourse.policy.observation import SIGNALS
 from midcourse.policy.profiles import STANDARD
 from tests.unit.core.stories import (
     ASK_1,
@@ -420,14 +420,14 @@ def test_a_signal_that_an_older_journal_calls_otherwise_has_its_name_of_today(on
     }
     read = msgspec.json.decode(msgspec.json.encode(decision), type=Decision)
     assert read.arithmetic == f"{now} 5 ≥ 5; not seen: {now} (nothing measures it)"
-    assert now in SIGNALS
+    assert now in TITLES
     listed = {"at": 1.0, "session": "s", "intervention": "int_1", "signals": [once, "cost"]}
     assert msgspec.json.decode(msgspec.json.encode(listed), type=Alarm).signals == (now, "cost")
 
 
 def test_every_signal_is_called_by_where_its_threshold_stands_in_a_policy() -> None:
     signals = msgspec.to_builtins(STANDARD.signals, enc_hook=float)
-    for name in SIGNALS.keys() - {"own_artifacts"}:  # which a policy only switches on
+    for name in TITLES.keys() - {"own_artifacts"}:  # which a policy only switches on
         part, _, field = name.partition(".")
         assert part in signals
         assert not field or field in signals[part]

@@ -3,15 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midcourse.core.signals import MOST_POINTS, TITLES, Curve, thinned
-from midcourse.policy.observation import SIGNALS
+from midcourse.core.signals import MOST_POINTS, Curve, thinned
 from midcourse.policy.thresholds import Rule, threshold_state
 
 POINTS = st.lists(st.tuples(st.floats(0, 1e4), st.floats(-1e6, 1e6)), min_size=1, max_size=60)
-
-
-def test_every_signal_has_a_title_and_a_unit() -> None:
-    assert list(TITLES) == list(SIGNALS)
 
 
 @given(POINTS, st.integers(4, 20))

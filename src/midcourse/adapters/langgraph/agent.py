@@ -24,9 +24,8 @@ from midcourse.adapters.held_agent import (
 )
 from midcourse.adapters.langgraph.callbacks import HoldWatch
 from midcourse.adapters.langgraph.checkpoint_records import SHELVES
-from midcourse.adapters.langgraph.held_run import HeldGraphRun, as_interrupt, enter
+from midcourse.adapters.langgraph.held_run import HeldGraphRun, as_interrupt, calls_in, decided, enter
 from midcourse.adapters.langgraph.nodes import held_nodes
-from midcourse.adapters.langgraph.reviews import calls_in, decided
 from midcourse.adapters.langgraph.saver import MidcourseSaver
 from midcourse.core.codec import decode, encode
 from midcourse.core.retries import Retry

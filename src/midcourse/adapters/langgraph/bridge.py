@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from midcourse.adapters.langgraph.threads import wait_for
+from midcourse.adapters.langgraph.threads import is_on, wait_for
 from midcourse.errors import MidcourseError
 
 T = TypeVar("T")
@@ -82,22 +82,14 @@ class BridgedSaver(BaseCheckpointSaver[Any]):
 
     def _wait_for(self, method: str, awaited: Coroutine[Any, Any, T], verbs: str = "") -> T:
         loop = self._loop
-        if loop is not None and loop.is_running() and not _is_here(loop):
+        if loop is not None and loop.is_running() and not is_on(loop):
             return wait_for(awaited, loop)
         awaited.close()
         graph = f" (call the graph's {verbs})" if verbs else ""
-        why = "would block the event loop" if loop is not None and _is_here(loop) else "has no event loop to wait for"
+        why = "would block the event loop" if loop is not None and is_on(loop) else "has no event loop to wait for"
         raise MidcourseError(
             f"MidcourseSaver.{method} {why}. Await a{method} instead{graph}, or call it from another thread than that "
             "of the loop the saver was made on.",
             code="async_only",
             method=method,
         )
-
-
-def _is_here(loop: asyncio.AbstractEventLoop) -> bool:
-    """Return True if this code runs on the loop."""
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False

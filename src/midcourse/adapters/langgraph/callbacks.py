@@ -35,22 +35,12 @@ class HoldWatch(BaseCallbackHandler):
         self._look(metadata, kwargs)
 
     def on_llm_start(
-        self,
-        serialized: dict[str, Any],
-        prompts: list[str],
-        *,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, serialized: dict[str, Any], prompts: list[str], *, metadata: dict[str, Any] | None = None, **kwargs: Any
     ) -> None:
         """Report a model that completes texts: there is no way to hold one."""
         self._look(metadata, kwargs)
 
-    def on_tool_start(
-        self,
-        serialized: dict[str, Any],
-        input_str: str,
-        **kwargs: Any,
-    ) -> None:
+    def on_tool_start(self, serialized: dict[str, Any], input_str: str, **kwargs: Any) -> None:
         """Report a tool call, unless a held node of tools makes it."""
         name = str(serialized.get("name", ""))
         if name != held_call.get() and not in_a_step():

@@ -81,11 +81,6 @@ def checkpoints_in(namespace: str) -> str:
     return f"{CHECKPOINTS}{_quoted(namespace)}/"
 
 
-def end_of(prefix: str) -> str:
-    """Return the last key that can begin with ``prefix``."""
-    return prefix + "\U0010ffff"
-
-
 def chain_of(namespace: str, channel: str, reference: Reference) -> str:
     """Return the beginning of the keys of a chain's pieces."""
     return f"{PIECES}{_quoted(namespace)}/{_quoted(channel)}/{reference.chain}/"

@@ -4,11 +4,12 @@ import inspect
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from langgraph.errors import GraphBubbleUp
 
-from midcourse.adapters.held_agent import declared
+from midcourse.adapters.held_agent import declared, inside
 from midcourse.adapters.langgraph.held_run import current, raise_as_was
 from midcourse.errors import MisusedRun, StepError
 from midcourse.runtime.tools import Tool
@@ -52,7 +53,7 @@ async def call_as_step(
             given(made),
             key=key,
             name=name,
-            body=_without_asking(kind, name, body, arguments, keywords),
+            body=inside(partial(_without_asking, kind, name), body, arguments, keywords),
             shape=held.journaled,
             on_redirect="again",
         )
@@ -62,24 +63,9 @@ async def call_as_step(
     return held.restored(result)
 
 
-def _without_asking(
-    kind: str, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
-) -> Callable[[], object]:
-    """Call ``function``, and explain what to do if it asks after all, deeper than could be seen."""
-
-    async def awaited() -> Any:
-        with _told(kind, name):
-            return await function(*arguments, **keywords)
-
-    def plain() -> Any:
-        with _told(kind, name):
-            return function(*arguments, **keywords)
-
-    return awaited if inspect.iscoroutinefunction(function) else plain
-
-
 @contextmanager
-def _told(kind: str, name: str) -> Generator[None]:
+def _without_asking(kind: str, name: str) -> Generator[None]:
+    """Explain what to do if the function asks after all, deeper than could be seen."""
     token = _running.set(name)
     try:
         yield

@@ -1,9 +1,9 @@
-"""One run of a graph in one session: what its models, tools and nodes share, and how they find it."""
+"""One run of a graph in one session: what its models, tools and nodes share, how they find it, and what it asks."""
 
 import asyncio
 import hashlib
 import logging
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
@@ -15,7 +15,6 @@ from langgraph.config import get_config
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from midcourse.adapters.held_agent import MODEL, Declarations, MessageListener, as_raised, became, step_key
-from midcourse.adapters.langgraph.reviews import calls_in, question
 from midcourse.core.codec import canonical, preview
 from midcourse.core.interrupted_calls import MAY_HAVE_HAPPENED
 from midcourse.errors import Interrupt, StepError
@@ -281,6 +280,9 @@ def valid(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     return made
 
 
+# ---- what a graph asks people
+
+
 def as_interrupt(value: Any) -> Interrupt:
     """Turn the value of a graph's interrupt into a question to a person."""
     if calls := calls_in(value):
@@ -295,3 +297,40 @@ def as_interrupt(value: Any) -> Interrupt:
         rest = {name: one for name, one in about.items() if one is not named and name not in {"reason", "options"}}
         prompt = f"{named}\n{canonical(rest).decode()[:_SHOWN]}" if rest else str(named)
     return Interrupt(str(about.get("reason", "need_input")), prompt[:_PROMPT] or "The graph waits for an answer.")
+
+
+_YES: Final = frozenset({"yes", "approve", "true"})
+_NO: Final = frozenset({"no", "reject", "false"})
+
+
+def calls_in(value: Any) -> Sequence[Mapping[str, Any]] | None:
+    """Return the calls that an interrupt wants reviewed; None if it is about something else."""
+    about = cast("Mapping[str, Any]", value if isinstance(value, dict) else {})
+    if isinstance(about.get("action_requests"), list) and isinstance(about.get("review_configs"), list):
+        return cast("list[Mapping[str, Any]]", about["action_requests"])
+    return [about] if about.get("type") == "tool_approval" and "tool_call_id" in about else None
+
+
+def question(calls: Sequence[Mapping[str, Any]]) -> str:
+    """Return the question that a person reads."""
+    return "\n\n".join(str(one.get("description") or f"{one.get('name')} with {one.get('args')}") for one in calls)
+
+
+def decided(value: Any, answer: Any) -> Any:
+    """Return the answer in the middleware's form. Plain text decides all the calls; a mapping has that form."""
+    calls = calls_in(value)
+    if calls is None or isinstance(answer, dict):
+        return cast("Any", answer)
+    if "action_requests" not in value:
+        return _decision(str(answer), ())
+    allowed = [one.get("allowed_decisions", ()) for one in value["review_configs"]]
+    return {"decisions": [_decision(str(answer), one) for one in (allowed + [()] * len(calls))[: len(calls)]]}
+
+
+def _decision(words: str, allowed: Sequence[str]) -> dict[str, Any]:
+    word = words.strip().lower()
+    if word in _YES and (not allowed or "approve" in allowed):
+        return {"type": "approve"}
+    if "respond" in allowed and "reject" not in allowed:  # a tool whose result is what a person says
+        return {"type": "respond", "message": words}
+    return {"type": "reject"} if word in _NO else {"type": "reject", "message": words}

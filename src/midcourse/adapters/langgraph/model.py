@@ -1,26 +1,31 @@
 """A LangChain chat model whose every request is a step: streamed, cut at once by a stop, and never made twice."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, cast, overload
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, message_to_dict, messages_from_dict
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    message_to_dict,
+    messages_from_dict,
+)
 from langchain_core.messages.utils import message_chunk_to_message
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableParallel, RunnableSequence
 from langchain_core.tools import BaseTool
 
-from midcourse.adapters.answer import ModelAnswer
+from midcourse.adapters.continuation import ModelAnswer, Way, takes_a_prefix
 from midcourse.adapters.conversation_history import OwnIds
 from midcourse.adapters.held_agent import MODEL
-from midcourse.adapters.langgraph.continuation import continued, name_of, way_of, whole_content
 from midcourse.adapters.langgraph.functions import running
 from midcourse.adapters.langgraph.held_run import HeldGraphRun, current, raise_as_was
-from midcourse.adapters.langgraph.threads import wait_for
-from midcourse.adapters.prices import PriceMeter, dollars, priced
+from midcourse.adapters.langgraph.threads import is_on, wait_for
+from midcourse.adapters.prices import PriceMeter, TokenUsage, dollars, priced
 from midcourse.errors import InvalidInput, MisusedRun, Redirected, StepError
 from midcourse.runtime.calls import in_a_step
 from midcourse.runtime.model_streams import StreamEnd
@@ -60,7 +65,7 @@ class LangChainStepModel(BaseChatModel):
         held = _holder()
         if held is None:
             return self.inner._generate(messages, stop, run_manager, **kwargs)  # noqa: SLF001
-        if _on_loop(held.loop):
+        if is_on(held.loop):
             raise MisusedRun(
                 "A held model was called with invoke() on the event loop, which would stand still meanwhile. "
                 "Use 'await model.ainvoke(…)' in an async node, or make the node a plain 'def'.",
@@ -93,7 +98,7 @@ class LangChainStepModel(BaseChatModel):
                 _asks_inner.set(True)
                 whole: AIMessageChunk | None = None
                 answer = ModelAnswer(way_of(self.inner, kwargs))
-                asked = continued(sent, answer)
+                asked = answer.continued(sent, AIMessage, HumanMessage)
                 named, meter = name_of(self.inner), PriceMeter([asked, kwargs.get("tools")])
                 meter.begin(named)
                 try:
@@ -215,13 +220,6 @@ def is_held_request(model: str) -> bool:
     return model.startswith(_OURS) or _asks_inner.get()
 
 
-def _on_loop(loop: asyncio.AbstractEventLoop) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
-
-
 def _end(message: AIMessageChunk, answer: ModelAnswer | None = None) -> StreamEnd:
     usage = message.usage_metadata
     about = message.response_metadata
@@ -229,14 +227,10 @@ def _end(message: AIMessageChunk, answer: ModelAnswer | None = None) -> StreamEn
     tokens: int | None = None
     if usage is not None:
         tokens = usage["output_tokens"]
-        cost = dollars(
-            model=str(about.get("model_name") or about.get("model") or ""),
-            heard=usage["input_tokens"],
-            said=tokens,
-            cached=usage.get("input_token_details", {}).get("cache_read", 0),
-            written_to_cache=usage.get("input_token_details", {}).get("cache_creation", 0),
-            provider=about.get("model_provider"),
-        )
+        detail = usage.get("input_token_details", {})
+        used = TokenUsage(usage["input_tokens"], tokens, detail.get("cache_read", 0), detail.get("cache_creation", 0))
+        named = str(about.get("model_name") or about.get("model") or "")
+        cost = dollars(named, used, provider=about.get("model_provider"))
     made = message_chunk_to_message(message)
     if answer is not None and answer.said:
         made = made.model_copy(update={"content": whole_content(made.content, answer.text)})
@@ -255,3 +249,31 @@ def _with_own_ids(message: AIMessage, before: Sequence[BaseMessage]) -> AIMessag
 
 def _all_calls(message: AIMessage) -> list[dict[str, Any]]:
     return [dict(call) for call in (*message.tool_calls, *message.invalid_tool_calls)]
+
+
+# ---- an answer that was cut
+
+
+def name_of(model: BaseChatModel) -> str:
+    """Return the name of a model, as far as its class tells it."""
+    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+
+
+def way_of(model: BaseChatModel, asked: Mapping[str, Any]) -> Way:
+    """Return how an answer of this model would be continued if it were cut."""
+    package = type(model).__module__
+    if not package.startswith("langchain_") or package.startswith("langchain_core"):
+        return "again"  # a user's own class, that knows nothing of this
+    if any(asked.get(name) for name in ("response_format", "output_format", "output_config", "format")):
+        return "again"  # half an object cannot be quoted
+    thinks = bool(getattr(model, "thinking", None))
+    is_anthropic = package.startswith("langchain_anthropic")
+    return "prefix" if is_anthropic and takes_a_prefix(name_of(model)) and not thinks else "quote"
+
+
+def whole_content(content: str | Sequence[str | dict[Any, Any]], text: str) -> Any:
+    """Return the content of a message that continues another, with the text of both."""
+    if isinstance(content, str):
+        return text
+    others = [one for one in content if not isinstance(one, str) and cast("dict[str, Any]", one).get("type") != "text"]
+    return [{"type": "text", "text": text}, *others]

@@ -19,7 +19,7 @@ from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] -
 from langgraph.pregel._read import PregelNode  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.types import Interrupt
 
-from midcourse.adapters.held_agent import closed, declared, refused
+from midcourse.adapters.held_agent import closed, declared, inside, refused
 from midcourse.adapters.langgraph.functions import call_as_step, held_call
 from midcourse.adapters.langgraph.held_run import as_interrupt, current, raise_as_was
 from midcourse.adapters.langgraph.step_detection import graphs_reached, reaches_steps
@@ -108,28 +108,13 @@ def _held_node(name: str, bound: "RunnableCallable") -> "RunnableCallable":
 # ---- tools
 
 
-def _asking(
-    name: str, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
-) -> Callable[[], Any]:
-    """Wrap a call of a tool's function so that its ``interrupt()`` is its own.
+@contextmanager
+def _own_interrupts(name: str) -> Generator[None]:
+    """Have the ``interrupt()`` of a tool's function be its own.
 
     LangGraph counts the interrupts of a whole node, and runs all calls of it again for an answer. Here only this call
     is tried again, with the answers that were given to it.
     """
-
-    async def awaited() -> Any:
-        with _own_interrupts(name):
-            return await function(*arguments, **keywords)
-
-    def plain() -> Any:
-        with _own_interrupts(name):
-            return function(*arguments, **keywords)
-
-    return awaited if inspect.iscoroutinefunction(function) else plain
-
-
-@contextmanager
-def _own_interrupts(name: str) -> Generator[None]:
     config = var_child_runnable_config.get() or {}
     settings = config.get("configurable", {})
     scratchpad = settings.get("__pregel_scratchpad")
@@ -208,7 +193,7 @@ async def _call(execute: Execute, open_nodes: Collection[str], request: Any) -> 
                 dict(call["args"]),
                 key=key,
                 name=name,
-                body=_asking(name, body, arguments, keywords),
+                body=inside(partial(_own_interrupts, name), body, arguments, keywords),
                 shape=held.journaled,
                 on_redirect="raise",
                 heard=steps.state.get("heard", 0),

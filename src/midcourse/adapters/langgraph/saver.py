@@ -31,7 +31,6 @@ from midcourse.adapters.langgraph.checkpoint_records import (
     checkpoints_in,
     decode,
     encode,
-    end_of,
     needless,
     piece_at,
     place_of,
@@ -39,6 +38,7 @@ from midcourse.adapters.langgraph.checkpoint_records import (
 )
 from midcourse.core.ids import Epoch, SessionId
 from midcourse.errors import Damaged, InvalidInput
+from midcourse.ports.shelves import below
 from midcourse.ports.store import Store
 
 _REMEMBERED: Final = 1_000
@@ -141,7 +141,7 @@ class MidcourseSaver(BridgedSaver):
             items[write_at(address, task_id, index)] = encode(write)
         if ordinary:
             of_task = write_at(address, task_id, 0)[:-1]
-            for key in await self._store.shelf_keys(address.shelf, first=of_task, last=end_of(of_task)):
+            for key in await self._store.shelf_keys(address.shelf, **below(of_task)):
                 if not key.startswith(of_task + "-"):
                     items.pop(key, None)
         if items:
@@ -154,8 +154,7 @@ class MidcourseSaver(BridgedSaver):
             address = CheckpointAddress(shelf, namespace, checkpoint)
             record = await self._record(address)
         else:
-            first = checkpoints_in(namespace)
-            newest = await self._store.shelved(shelf, first=first, last=end_of(first), newest=True, limit=1)
+            newest = await self._store.shelved(shelf, **below(checkpoints_in(namespace)), newest=True, limit=1)
             if not newest:
                 return None
             address = CheckpointAddress.of(shelf, newest[0][0])
@@ -180,7 +179,7 @@ class MidcourseSaver(BridgedSaver):
         found = [
             address
             for shelf in shelves
-            for key in await self._store.shelf_keys(shelf, first=prefix, last=end_of(prefix))
+            for key in await self._store.shelf_keys(shelf, **below(prefix))
             if (address := CheckpointAddress.of(shelf, key)) and (not only or address.id == only)
             if not border or address.id < border
         ]
@@ -253,8 +252,7 @@ class MidcourseSaver(BridgedSaver):
         waiting = set(channels)
         address = CheckpointAddress(_shelf(config), _namespace(config) or "", get_checkpoint_id(config) or "")
         if waiting and not address.id:
-            first = checkpoints_in(address.namespace)
-            keys = await self._store.shelf_keys(address.shelf, first=first, last=end_of(first))
+            keys = await self._store.shelf_keys(address.shelf, **below(checkpoints_in(address.namespace)))
             address = CheckpointAddress.of(address.shelf, keys[-1]) if keys else address
         record = await self._record(address) if waiting else None
         while waiting and record is not None and record.parent:
@@ -289,7 +287,7 @@ class MidcourseSaver(BridgedSaver):
     async def _contents(self, shelf: str) -> tuple[Sequence[str], dict[CheckpointAddress, CheckpointRecord]]:
         # The keys first: each piece among them was put with its record, which is then among the records.
         keys = await self._store.shelf_keys(shelf)
-        found = await self._store.shelved(shelf, first=CHECKPOINTS, last=end_of(CHECKPOINTS))
+        found = await self._store.shelved(shelf, **below(CHECKPOINTS))
         return keys, {
             CheckpointAddress.of(shelf, key): decode(CheckpointRecord, shelf, key, content) for key, content in found
         }
@@ -299,7 +297,7 @@ class MidcourseSaver(BridgedSaver):
         if reference is None:
             return False
         following = piece_at(chain_of(address.namespace, channel, reference), reference.place + 1)
-        return bool(await self._store.shelf_keys(address.shelf, first=following, last=end_of(following)))
+        return bool(await self._store.shelf_keys(address.shelf, **below(following)))
 
     async def _tuple(self, address: CheckpointAddress, record: CheckpointRecord) -> CheckpointTuple | None:
         try:
@@ -332,7 +330,7 @@ class MidcourseSaver(BridgedSaver):
         return self.serde.loads_typed(joined(reference, pieces))
 
     async def _writes(self, address: CheckpointAddress) -> list[PendingWrite]:
-        found = await self._store.shelved(address.shelf, first=address.writes, last=end_of(address.writes))
+        found = await self._store.shelved(address.shelf, **below(address.writes))
         writes = [decode(Write, address.shelf, key, content) for key, content in found]
         writes.sort(key=lambda write: writes_sort_key(write.path, write.task, write.index))
         return [(write.task, write.channel, self.serde.loads_typed(write.value)) for write in writes]

@@ -56,6 +56,14 @@ def wait_for(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop)
     return waits_for.result()
 
 
+def is_on(loop: asyncio.AbstractEventLoop) -> bool:
+    """Return True if this code runs on the loop."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
 async def in_own_thread(function: Callable[..., T], /, *arguments: Any, **keywords: Any) -> T:
     """Return the result of ``function``. One that is abandoned runs to its end, and its result is dropped."""
     loop = asyncio.get_running_loop()

@@ -31,11 +31,10 @@ from midcourse.adapters.held_agent import (
     ours_behind,
 )
 from midcourse.adapters.openai_agents.agent_copies import Copies, check_tools, type_of_results
-from midcourse.adapters.openai_agents.conversation import Item, ItemHistory, as_given, calls_of, grown, told
+from midcourse.adapters.openai_agents.conversation import Item, ItemHistory, UsedTools, as_given, calls_of, grown, told
 from midcourse.adapters.openai_agents.mcp_servers import connected
 from midcourse.adapters.openai_agents.memory import SessionMemory
 from midcourse.adapters.openai_agents.nested_runs import the_nest
-from midcourse.adapters.openai_agents.used_tools import UsedTools
 from midcourse.core.retries import Retry
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput, MisusedRun

@@ -1,24 +1,34 @@
-"""The input items of an OpenAI agent in ``run.history``: each written once, and read back as they were."""
+"""The input items of an OpenAI agent in ``run.history``, and the results of its tools: read back as they were."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast, get_type_hints
 
 import msgspec
-from agents import ItemHelpers, ModelResponse, RunItem, Usage
+from agents import (
+    Agent,
+    ItemHelpers,
+    ModelResponse,
+    ModelSettings,
+    RunItem,
+    ToolOutputFileContent,
+    ToolOutputImage,
+    ToolOutputText,
+    Usage,
+)
 from openai.types.responses import (
     ResponseFunctionToolCall,
     ResponseOutputItem,
     ResponseOutputMessage,
     ResponseOutputText,
 )
-from pydantic import TypeAdapter
+from pydantic import BaseModel, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from midcourse.adapters.answer import ModelAnswer
-from midcourse.adapters.continuation import go_on
+from midcourse.adapters.continuation import ModelAnswer
 from midcourse.adapters.conversation_history import OwnIds, SavedHistory
 from midcourse.adapters.held_agent import MODEL, became, step_key
-from midcourse.adapters.openai_agents.results import restored
 from midcourse.runtime.run import Run
 
 Item: TypeAlias = dict[str, Any]
@@ -103,7 +113,7 @@ def continued(given: dict[str, Any], answer: ModelAnswer) -> dict[str, Any]:
         return given
     before = given["input"]
     items: list[Any] = [told(before)] if isinstance(before, str) else list(before)
-    return {**given, "input": [*items, said(answer.said.rstrip()), told(go_on(answer.said))]}
+    return {**given, "input": answer.continued(items, said, told)}
 
 
 def whole(response: ModelResponse, text: str) -> ModelResponse:
@@ -167,3 +177,100 @@ def load_response(content: Any) -> ModelResponse:
 
 def _sent(items: Iterable[Any]) -> list[Item]:
     return [cast("Item", item) for item in items]
+
+
+# ---- the results of tools
+
+_TAG: Final = "openai-agents:output"
+_KINDS: Final[dict[str, type[BaseModel]]] = {
+    kind.__name__: kind for kind in (ToolOutputText, ToolOutputImage, ToolOutputFileContent)
+}
+
+
+def journaled(result: Any) -> object:
+    """Return a result in a form that can be journaled."""
+    if isinstance(result, list | tuple):
+        return [journaled(one) for one in cast("list[Any]", result)]
+    if isinstance(result, BaseModel) and type(result).__name__ in _KINDS:
+        return {_TAG: type(result).__name__, "is": result.model_dump(mode="json", exclude_unset=True)}
+    try:
+        return to_jsonable_python(result)
+    except PydanticSerializationError:
+        return cast("object", result)  # the journal says what is wrong with it
+
+
+def restored(result: Any, declared: TypeAdapter[Any] | None = None) -> Any:
+    """Return a journaled result as the SDK takes it, in the type that its function declares."""
+    if isinstance(result, list):
+        several = cast("list[Any]", result)
+        found = [restored(one) for one in several]
+        return _in_type(several, declared) if found == several else found
+    if isinstance(result, dict) and _TAG in result:
+        tagged = cast("dict[str, Any]", result)
+        return _KINDS[tagged[_TAG]].model_validate(tagged["is"])
+    return _in_type(result, declared)
+
+
+def type_of_result(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
+    """Return the type that a function declares for its result; None if it declares none that Pydantic knows."""
+    try:
+        hint = get_type_hints(function, include_extras=True).get("return", Any)
+        return None if hint is Any else TypeAdapter(hint)
+    except (NameError, TypeError, PydanticUserError, PydanticUndefinedAnnotation):
+        return None
+
+
+def _in_type(result: Any, declared: TypeAdapter[Any] | None) -> Any:
+    if declared is None:
+        return result
+    spelled = _as_text(result)
+    try:
+        found = declared.validate_json(spelled)
+        # A declaration that is not true, of a float for an int or of a wider class, changes nothing.
+        return found if _as_text(to_jsonable_python(found)) == spelled else result
+    except (ValidationError, PydanticSerializationError):
+        return result
+
+
+def _as_text(result: Any) -> str:
+    return json.dumps(result, sort_keys=True)
+
+
+# ---- who has used one
+
+_USED: Final = "used"
+"""The key of ``run.state`` that has the names of the agents, and their turn."""
+
+
+class UsedTools:
+    """The SDK knows this of each run of its own, and a turn has several: another for each redirect and cold resume."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        known = run.state.get(_USED)
+        self._names: set[str] = set(known["agents"]) if known is not None and known["turn"] == run.turn else set()
+        self._name = ""
+        self._resets = False
+
+    def by(self, name: str, agent: Agent[Any]) -> None:
+        """Note that the next request is this agent's."""
+        self._name = name
+        self._resets = agent.reset_tool_choice
+
+    def settings(self, given: ModelSettings) -> ModelSettings:
+        """Return the settings of that request."""
+        return replace(given, tool_choice=None) if self._resets and self._name in self._names else given
+
+    def take(self, response: ModelResponse) -> None:
+        """Take in what that request gave."""
+        if uses_tools(response):
+            self._names.add(self._name)
+
+    def keep(self) -> None:
+        """Have ``run.state`` hold them."""
+        if self._names:
+            self._run.state[_USED] = {"turn": self._run.turn, "agents": sorted(self._names)}
+
+    def forget(self) -> None:
+        """End the turn."""
+        self._run.state.pop(_USED, None)

@@ -16,41 +16,28 @@ class _Keeper:
 
     def __init__(self, server: MCPServer, place: "_Place") -> None:
         self._server = server
-        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._over = asyncio.Event()
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.over = asyncio.Event()
         self.users = 0
-        self._task = asyncio.create_task(self._keep(), name=f"midcourse mcp {server.name}")
+        self.task = asyncio.create_task(self._keep(), name=f"midcourse mcp {server.name}")
         # Known until it has disconnected: who came before that would take a server that is going for a connected one.
         _keepers[place] = self
-        self._task.add_done_callback(lambda _: _keepers.pop(place))
+        self.task.add_done_callback(lambda _: _keepers.pop(place))
 
     async def _keep(self) -> None:
         try:
             await self._server.connect()
         except BaseException as error:
-            if not self._ready.done():
-                self._ready.set_exception(error)
-                self._ready.exception()
+            if not self.ready.done():
+                self.ready.set_exception(error)
+                self.ready.exception()
             if not isinstance(error, Exception):
                 raise
         else:
-            self._ready.set_result(None)
-            await self._over.wait()
+            self.ready.set_result(None)
+            await self.over.wait()
         finally:
             await self._server.cleanup()
-
-    async def ready(self) -> None:
-        await asyncio.shield(self._ready)
-
-    @property
-    def is_leaving(self) -> bool:
-        return self._over.is_set()
-
-    def leave(self) -> None:
-        self._over.set()
-
-    async def gone(self) -> None:
-        await asyncio.wait({self._task})
 
 
 _Place: TypeAlias = tuple[int, int]
@@ -66,21 +53,21 @@ async def connected(agent: Agent[Any]) -> AsyncGenerator[None]:
     try:
         for server in servers.values():
             place = (loop, id(server))
-            while (keeper := _keepers.get(place)) is not None and keeper.is_leaving:
-                await keeper.gone()
+            while (keeper := _keepers.get(place)) is not None and keeper.over.is_set():
+                await asyncio.wait({keeper.task})
             if keeper is None:
                 if getattr(server, "session", None) is not None:
                     continue  # other code has connected it, and will disconnect it
                 keeper = _Keeper(server, place)
             keeper.users += 1
             used.append(keeper)
-            await keeper.ready()
+            await asyncio.shield(keeper.ready)
         yield
     finally:
         for keeper in used:
             keeper.users -= 1
             if not keeper.users:
-                keeper.leave()
+                keeper.over.set()
         for keeper in used:
-            if keeper.is_leaving:
-                await keeper.gone()
+            if keeper.over.is_set():
+                await asyncio.wait({keeper.task})

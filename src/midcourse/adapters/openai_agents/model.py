@@ -16,7 +16,7 @@ from agents.models.interface import ModelTracing
 from agents.usage import _response_usage_to_usage as usage_of  # pyright: ignore[reportPrivateUsage] - as its runner does
 from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputItem, ResponsePromptParam
 
-from midcourse.adapters.answer import ModelAnswer
+from midcourse.adapters.continuation import ModelAnswer
 from midcourse.adapters.held_agent import MODEL, NewCourse
 from midcourse.adapters.openai_agents.conversation import (
     NESTED_MODEL,
@@ -30,7 +30,7 @@ from midcourse.adapters.openai_agents.conversation import (
     with_own_ids,
 )
 from midcourse.adapters.openai_agents.nested_runs import the_nest
-from midcourse.adapters.prices import PriceMeter, dollars, priced
+from midcourse.adapters.prices import PriceMeter, TokenUsage, dollars, priced
 from midcourse.errors import Redirected
 from midcourse.runtime.model_streams import StreamEnd
 
@@ -87,7 +87,6 @@ class OpenAIStepModel(Model):
             "conversation_id": None,
             "prompt": prompt,
         }
-
         patience = _Patience(self._limit)
 
         @priced
@@ -135,31 +134,9 @@ class OpenAIStepModel(Model):
             held.used.take(answered)
         return answered
 
-    async def stream_response(
-        self,
-        system_instructions: str | None,
-        input: str | list[TResponseInputItem],
-        model_settings: ModelSettings,
-        tools: list[Tool],
-        output_schema: AgentOutputSchemaBase | None,
-        handoffs: list[Handoff[Any, Any]],
-        tracing: ModelTracing,
-        *,
-        previous_response_id: str | None = None,
-        conversation_id: str | None = None,
-        prompt: ResponsePromptParam | None = None,
-    ) -> AsyncIterator[TResponseStreamEvent]:
+    async def stream_response(self, *given: Any, **more: Any) -> AsyncIterator[TResponseStreamEvent]:
         """Yield only the end of the stream, when it is over: a cut could not take back a token that was shown."""
-        response = await self.get_response(
-            system_instructions,
-            input,
-            model_settings,
-            tools,
-            output_schema,
-            handoffs,
-            tracing,
-            prompt=prompt,
-        )
+        response = await self.get_response(*given, **more)
         whole = Response(
             id=response.response_id or "",
             created_at=0,
@@ -241,29 +218,22 @@ class OpenAIStepModel(Model):
 
     def _end(self, response: ModelResponse, model: str) -> StreamEnd:
         usage = response.usage
-        client = getattr(self._inner, "_client", None)
-        url = getattr(client, "base_url", None)
         cost: float | None = None
         if model:
-            cost = dollars(
-                model=model,
-                heard=usage.input_tokens,
-                said=usage.output_tokens,
-                cached=usage.input_tokens_details.cached_tokens,
-                provider=None if url else "openai",
-                url=str(url) if url else None,
-            )
+            used = TokenUsage(usage.input_tokens, usage.output_tokens, usage.input_tokens_details.cached_tokens)
+            cost = dollars(model, used, **self._seller)
         return StreamEnd(value=dump_response(response), cost=cost, tokens=usage.output_tokens or None)
 
     def _meter(self, given: dict[str, Any]) -> PriceMeter:
         schemas = [getattr(tool, "params_json_schema", None) for tool in given["tools"]]
+        prompt = [given["system_instructions"], given["input"], schemas]
+        return PriceMeter(prompt, at_most=given["model_settings"].max_tokens, **self._seller)
+
+    @property
+    def _seller(self) -> dict[str, Any]:
+        """Whose price list it is."""
         url = getattr(getattr(self._inner, "_client", None), "base_url", None)
-        return PriceMeter(
-            [given["system_instructions"], given["input"], schemas],
-            at_most=given["model_settings"].max_tokens,
-            provider=None if url else "openai",
-            url=str(url) if url else None,
-        )
+        return {"url": str(url)} if url else {"provider": "openai"}
 
     # ---- what the SDK asks a model besides
 

@@ -3,8 +3,9 @@
 import copy
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -27,8 +28,8 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.held_agent import NewCourse, as_raised, closed, declared, refused
+from midcourse.adapters.openai_agents.conversation import journaled, restored, type_of_result
 from midcourse.adapters.openai_agents.nested_runs import call_key, enter_nest, full_id
-from midcourse.adapters.openai_agents.results import journaled, restored, type_of_result
 from midcourse.errors import InvalidInput, MidcourseError, Redirected, StepError
 from midcourse.runtime.tools import Tool, registered_tools
 from midcourse.tools.declarations import from_mcp
@@ -55,7 +56,7 @@ def step_tool(
     """Copy a function tool so that its calls are steps; for an agent as a tool, its inside is."""
     made = copy.copy(tool)
     inside = _with_agent(tool, held, wrapped_agent) if tool._is_agent_tool else None  # noqa: SLF001 - it has no other mark  # pyright: ignore[reportPrivateUsage]
-    call = _Calls(tool, held).call if inside is None else _Runs(tool, held, inside).call
+    call = _Calls(tool, held).call if inside is None else partial(_run_agent, tool, held, inside)
 
     async def invoke(ctx: ToolContext[Any], input: str) -> Any:
         try:
@@ -149,7 +150,7 @@ class _Calls:
         positional, by_name = schema.to_call_args(parsed)
         given = [ctx, *positional] if schema.takes_context else positional
         arguments = cast("dict[str, object]", to_jsonable_python(dict(parsed), fallback=repr))
-        return arguments, made, _calling(made.function, given, by_name)
+        return arguments, made, lambda: made.function(*given, **by_name)
 
     def _elsewhere(self) -> Tool[..., Any]:
         """Return a tool that is no Python function: a server's (MCP), or one made by hand."""
@@ -181,38 +182,33 @@ class _Calls:
         return await text if inspect.isawaitable(text) else text
 
 
-class _Runs:
-    """The runs of an agent that is a tool: no step itself, but all it asks and calls are."""
-
-    def __init__(self, tool: FunctionTool, held: "HeldAgentRun", inside: Invoker) -> None:
-        self._tool = tool
-        self._held = held
-        self._inside = inside
-
-    async def call(self, ctx: ToolContext[Any], input: str) -> Any:
-        if why := await approval_of(self._tool, ctx, input):
-            try:
-                # A step that does nothing, so that a person is asked as for any other call.
-                await self._held.run.call(
-                    Tool(function=_nothing, name=self._tool.name, origin="", effect="read"),
-                    _read(self._tool.name, input),
-                    key=call_key(f"{ctx.tool_call_id}:approval"),
-                    name=self._tool.name,
-                    body=_nothing,
-                    needs_approval=why,
-                    on_redirect="raise",
-                )
-            except Redirected as redirect:
-                return closed(redirect)
-            except StepError as error:
-                return refused(error.detail)
-        # In a task of its own, as every call of the SDK: the nest ends with it.
-        enter_nest(ctx.tool_call_id)
+async def _run_agent(
+    tool: FunctionTool, held: "HeldAgentRun", inside: Invoker, ctx: ToolContext[Any], input: str
+) -> Any:
+    """Run an agent that is a tool: no step itself, but all it asks and calls are."""
+    if why := await approval_of(tool, ctx, input):
         try:
-            return await self._inside(ctx, input)
-        except NewCourse:
-            # The outer model is notified, and gets the person's message with its next request.
-            return _BROKEN_OFF
+            # A step that does nothing, so that a person is asked as for any other call.
+            await held.run.call(
+                Tool(function=_nothing, name=tool.name, origin="", effect="read"),
+                _read(tool.name, input),
+                key=call_key(f"{ctx.tool_call_id}:approval"),
+                name=tool.name,
+                body=_nothing,
+                needs_approval=why,
+                on_redirect="raise",
+            )
+        except Redirected as redirect:
+            return closed(redirect)
+        except StepError as error:
+            return refused(error.detail)
+    # In a task of its own, as every call of the SDK: the nest ends with it.
+    enter_nest(ctx.tool_call_id)
+    try:
+        return await inside(ctx, input)
+    except NewCourse:
+        # The outer model is notified, and gets the person's message with its next request.
+        return _BROKEN_OFF
 
 
 async def approval_of(tool: FunctionTool, ctx: ToolContext[Any], input: str) -> str:
@@ -272,10 +268,6 @@ def _output_type(tool: FunctionTool) -> TypeAdapter[Any] | None:
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     return function.function if isinstance(function, Tool) else function
-
-
-def _calling(function: Callable[..., Any], positional: list[Any], by_name: Mapping[str, Any]) -> Callable[[], object]:
-    return lambda: function(*positional, **by_name)
 
 
 def _nothing() -> None:

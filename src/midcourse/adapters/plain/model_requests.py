@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
-from midcourse.adapters.continuation import OBJECTS, Way, kept
-from midcourse.adapters.plain.client_errors import explain_error, host
+from midcourse.adapters.continuation import OBJECTS, ModelAnswer, Way
 from midcourse.adapters.plain.replies import ModelReply
 from midcourse.adapters.plain.stream_readers import READERS, ChatCompletionsReader, ModelError, StreamReader
 from midcourse.adapters.prices import PriceMeter
@@ -65,7 +65,8 @@ class Streamed(AsyncIterator[str | StreamEnd]):
             )
         call, address = current_call(), str(getattr(client, "base_url", ""))
         most = next((request[name] for name in reader.most if isinstance(request.get(name), int)), None)
-        asked = _continued(reader, request, address)
+        answer = ModelAnswer()
+        asked = reader.continued(request, answer, address) if answer.said else request
         meter = PriceMeter(
             {name: asked.get(name) for name in (reader.prompt, "system", "tools")}, at_most=most, url=address
         )
@@ -75,20 +76,20 @@ class Streamed(AsyncIterator[str | StreamEnd]):
             try:
                 stream = await create(**asked)
             except Exception as error:
-                if not reader.continues or getattr(error, "status_code", 0) not in OBJECTS:
+                if not answer.said or getattr(error, "status_code", 0) not in OBJECTS:
                     raise
-                call.continue_at(0)  # it does not take what was said: the answer begins again
+                answer.begin_again()
                 reader = type(reader)()
                 stream = await create(**reader.asked(self._request))
             async for event in stream:
-                if text := reader.take(event):
-                    way: Way = self._on_cut or reader.way(request, address)
-                    call.can_continue("" if way == "again" else way)
+                if text := answer.say(reader.take(event)):
+                    answer.way = self._on_cut or reader.way(request, address)
+                    answer.can_continue()
                     call.spend(reader.cost(meter), reader.tokens)
                     yield text
             if not reader.ended:
                 raise ModelError("The stream ended before the model had.") from ConnectionResetError()
-            if text := reader.rest():
+            if text := answer.rest():
                 yield text
         except Exception as error:
             explain_error(error, client, address)
@@ -100,17 +101,9 @@ class Streamed(AsyncIterator[str | StreamEnd]):
             if stream is not None:
                 await stream.close()
             call.spend(reader.cost(meter), reader.tokens)
-        value = reader.reply(call.step, request) if self._whole else None
+        whole = answer.text if answer.said else None
+        value = reader.reply(call.step, request, whole) if self._whole else None
         yield StreamEnd(value=value, cost=reader.cost(meter), tokens=reader.tokens)
-
-
-def _continued(reader: StreamReader, request: dict[str, Any], address: str) -> dict[str, Any]:
-    """Return the request as it is, or with what the earlier attempt said, to be continued."""
-    call = current_call()
-    call.can_continue("")
-    said = kept(call.prefix, call.way)
-    call.continue_at(len(said))
-    return reader.continued(request, said, call.way, address) if said else request
 
 
 def streamed(create: Create, *, on_cut: Way | None = None, **request: Any) -> Streamed:
@@ -169,3 +162,61 @@ def _prepared(create: Create) -> "tuple[StreamReader, Create, object]":
         )
     once = client.with_options(max_retries=0)
     return reader(), cast("Create", getattr(kind(once), getattr(create, "__name__", "create"))), client
+
+
+# ---- what a client raises
+
+_SHORTEST_SECRET: Final = 8
+"""A shorter key, as servers without keys are given, may be a word of any sentence."""
+
+
+def explain_error(error: Exception, client: object, address: str) -> None:
+    """Give a client's error a sentence that says what to do, and no key. It keeps its class: the step's ``kind``."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    where = host(address)
+    if "APITimeoutError" in kinds or "TimeoutException" in kinds:
+        words = f"{where} did not answer in time. Is it busy? The client's timeout may be too short."
+    elif "APIConnectionError" in kinds or "TransportError" in kinds:
+        cause = str(error.__cause__ or error).strip().rstrip(".") or "no reason given"
+        words = f"No connection to {where}, or it was lost: {cause}. Check base_url, and whether that can be reached."
+    elif "APIError" in kinds:
+        status: int | None = getattr(error, "status_code", None)
+        words = f"{where} said{f' ({status})' if status else ''}: {_reason(error).rstrip('.')}.{_what_to_do(status)}"
+    elif "authentication method" in str(error) or "Missing credentials" in str(error):
+        words = f"The client has no key for {where}. Give it an api_key, or set its environment variable."
+    else:
+        return
+    for name in ("api_key", "auth_token"):
+        secret = getattr(client, name, None)
+        if isinstance(secret, str) and len(secret) >= _SHORTEST_SECRET:
+            words = words.replace(secret, "(the key)")
+    error.args = (words,)
+
+
+def _reason(error: Exception) -> str:
+    """Return the provider's own sentence."""
+    body: object = getattr(error, "body", None)
+    while isinstance(body, Mapping):
+        told = cast("Mapping[str, object]", body)
+        if isinstance(message := told.get("message"), str) and message:
+            return message
+        body = told.get("error")
+    return str(error)
+
+
+def _what_to_do(status: int | None) -> str:
+    match status:
+        case 401 | 403:
+            return " Check the client's api_key."
+        case 404:
+            return " Check the model's name and the client's base_url."
+        case 429:
+            return " Wait a while before the next request."
+        case _:
+            return ""
+
+
+def host(address: str) -> str:
+    """Return the address without anything secret: a password, a key in its query."""
+    parts = urlsplit(address)
+    return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or "the provider"

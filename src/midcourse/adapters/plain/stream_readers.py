@@ -1,27 +1,24 @@
 """Reads the streams of the three APIs: the text as it comes, and the whole answer at the end."""
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Final, cast
+from urllib.parse import urlsplit
 
-from midcourse.adapters.continuation import (
-    Joint,
-    Way,
-    prefixed,
-    prefixed_chat,
-    quoted,
-    way_of_chat,
-    way_of_messages,
-    way_of_responses,
-)
+from midcourse.adapters.continuation import ModelAnswer, Way, go_on, takes_a_prefix
 from midcourse.adapters.conversation_history import OwnIds
 from midcourse.adapters.held_agent import step_key
 from midcourse.adapters.plain.replies import Api, ModelReply, ToolCall
-from midcourse.adapters.prices import PriceMeter, dollars
+from midcourse.adapters.prices import PriceMeter, TokenUsage, dollars
 from midcourse.errors import InvalidInput
 
+_LLAMA_CPP: Final = re.compile(r"b\d+-")
+"""The signature of llama.cpp's answers."""
+_FLAGGED: Final = {"api.mistral.ai": "/", "api.deepseek.com": "/beta"}
+"""Who wants the message to be marked as a prefix, and under which path that is known."""
 Own = Callable[[str], str]
 """Gives a call an id of its own."""
 
@@ -37,16 +34,6 @@ class ModelError(Exception):
         self.code = code
 
 
-@dataclass(slots=True, eq=False)
-class _Used:
-    """Tokens, as far as the provider has told."""
-
-    heard: int = 0
-    said: int = 0
-    cached: int = 0
-    written_to_cache: int = 0
-
-
 class StreamReader(ABC):
     """Takes in the events of one answer."""
 
@@ -59,12 +46,11 @@ class StreamReader(ABC):
     def __init__(self) -> None:
         self.model = ""
         self.ended = ""
-        self.used = _Used()
+        self.used = TokenUsage()
+        """As far as the provider has told."""
         self.pieces = 0
         self.text: list[str] = []
         self.fingerprint = ""
-        self.continues = False
-        self._joint = Joint("")
 
     def asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request as it is made."""
@@ -75,36 +61,47 @@ class StreamReader(ABC):
     def way(self, request: Mapping[str, Any], address: str) -> Way:
         """Return how this answer would be continued if it were cut."""
 
-    def continued(self, request: Mapping[str, Any], said: str, way: str, address: str) -> dict[str, Any]:
-        """Return the request that continues what was ``said``: the answer begins with it from here on."""
-        self.text, self.continues = [said], True
-        if way == "prefix":
-            return self.prefixed(request, said, address)
-        self._joint = Joint(said)
-        return quoted(request, said, at=self.prompt)
+    def continued(self, request: Mapping[str, Any], answer: ModelAnswer, address: str) -> dict[str, Any]:
+        """Return the request that continues what the answer has ``said``."""
+        if answer.is_quoted:
+            return self._quoted(request, answer.said)
+        return self.prefixed(request, answer.said, address)
 
     def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
         """Return the request with the beginning of its answer."""
         del address
-        return prefixed(request, said)
+        return self._with(request, {"role": "assistant", "content": said})
+
+    def _quoted(self, request: Mapping[str, Any], said: str) -> dict[str, Any]:
+        begun = {"role": "assistant", "content": said.rstrip()}
+        return self._with(request, begun, {"role": "user", "content": go_on(said)})
+
+    def _with(self, request: Mapping[str, Any], *more: Mapping[str, Any]) -> dict[str, Any]:
+        before = request[self.prompt]
+        said: list[Any] = [{"role": "user", "content": before}] if isinstance(before, str) else list(before)
+        return {**request, self.prompt: [*said, *more]}
 
     @abstractmethod
     def take(self, event: Any) -> str:
         """Take in an event and return the text that it brings."""
 
     @abstractmethod
-    def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
-        """Return the messages in the form of the API, and the own id, name and written arguments of each call."""
+    def spoken(self, own: Own, whole: str | None) -> tuple[list[Any], list[tuple[str, str, str]]]:
+        """Return the messages in the form of the API, and the own id, name and written arguments of each call.
 
-    def reply(self, step: str, request: Mapping[str, Any]) -> ModelReply:
+        ``whole``: the text of an answer that continues another.
+        """
+
+    def reply(self, step: str, request: Mapping[str, Any], whole: str | None = None) -> ModelReply:
         """Return the whole answer of a step. No id of a call is in the request already: providers refuse that."""
-        messages, calls = self.spoken(OwnIds(_ids(request)).own)
+        messages, calls = self.spoken(OwnIds(_ids(request)).own, whole)
         prefix = step.rpartition("/")[2].replace("#", ".")
         made = (
             ToolCall(id, name, spelled, step_key(f"{prefix}.{at}"), self.api)
             for at, (id, name, spelled) in enumerate(calls)
         )
-        return ModelReply("".join(self.text), tuple(made), tuple(messages), self.ended)
+        text = "".join(self.text) if whole is None else whole
+        return ModelReply(text, tuple(made), tuple(messages), self.ended)
 
     @property
     def tokens(self) -> int:
@@ -113,22 +110,12 @@ class StreamReader(ABC):
 
     def cost(self, meter: PriceMeter) -> float | None:
         """Dollars, as far as is known; None where the price is not. Until the provider tells, the prompt is a guess."""
-        used = self.used
-        if not (used.heard or self.tokens):  # it was cut before it said anything
-            return dollars(model=self.model, heard=0, said=0)
-        return meter.price(
-            self.model, said=self.tokens, heard=used.heard, cached=used.cached, written_to_cache=used.written_to_cache
-        )
-
-    def rest(self) -> str:
-        """Return the text that was held back as a possible repetition, now that the stream has ended."""
-        text = self._joint.rest()
-        self.text.append(text)
-        return text
+        if not (self.used.heard or self.tokens):  # it was cut before it said anything
+            return dollars(self.model, TokenUsage())
+        return meter.price(self.model, replace(self.used, said=self.tokens))
 
     def _said(self, text: str) -> str:
         self.pieces += bool(text)
-        text = self._joint.take(text)
         self.text.append(text)
         return text
 
@@ -149,10 +136,20 @@ class ChatCompletionsReader(StreamReader):
         return {**super().asked(request), "stream_options": options}
 
     def way(self, request: Mapping[str, Any], address: str) -> Way:
-        return way_of_chat(request, address, self.fingerprint)
+        wanted: Any = request.get("response_format") or {"type": "text"}
+        if not isinstance(wanted, Mapping) or cast("Mapping[str, Any]", wanted).get("type") != "text":
+            return "again"
+        return "prefix" if _LLAMA_CPP.match(self.fingerprint) or _is_flagged(address) else "quote"
 
     def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
-        return prefixed_chat(request, said, address)
+        if _is_flagged(address):
+            return self._with(request, {"role": "assistant", "content": said, "prefix": True})
+        # llama.cpp and vLLM; a server that knows neither continues all the same, or objects.
+        flags = {"continue_final_message": True, "add_generation_prompt": False}
+        return {
+            **super().prefixed(request, said, address),
+            "extra_body": {**(request.get("extra_body") or {}), **flags},
+        }
 
     def take(self, event: Any) -> str:
         self.model = event.model or self.model
@@ -160,7 +157,7 @@ class ChatCompletionsReader(StreamReader):
         if event.usage is not None:
             details = event.usage.prompt_tokens_details
             cached = (details.cached_tokens if details else 0) or 0
-            self.used = _Used(event.usage.prompt_tokens, event.usage.completion_tokens, cached)
+            self.used = TokenUsage(event.usage.prompt_tokens, event.usage.completion_tokens, cached)
         choice = next((choice for choice in event.choices if choice.index == 0), None)
         if choice is None:
             return ""
@@ -185,8 +182,8 @@ class ChatCompletionsReader(StreamReader):
         call["id"] = call["id"] or part.id or ""
         return call
 
-    def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
-        text = "".join(self.text)
+    def spoken(self, own: Own, whole: str | None) -> tuple[list[Any], list[tuple[str, str, str]]]:
+        text = "".join(self.text) if whole is None else whole
         in_order = sorted(self._calls, key=lambda found: found[0])
         calls = [(own(call["id"]), call["name"], call["arguments"]) for _, call in in_order]
         message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
@@ -220,12 +217,11 @@ class ResponsesReader(StreamReader):
         return super().asked(request)
 
     def way(self, request: Mapping[str, Any], address: str) -> Way:
-        del address
-        return way_of_responses(request)
+        text = cast("Mapping[str, Any]", request.get("text") or {})
+        return "again" if (text.get("format") or {"type": "text"}).get("type") != "text" else "quote"
 
     def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
-        del address
-        return quoted(request, said, at=self.prompt)
+        return self._quoted(request, said)
 
     def take(self, event: Any) -> str:
         match event.type:
@@ -256,9 +252,9 @@ class ResponsesReader(StreamReader):
         if response.usage is not None:
             details = response.usage.input_tokens_details
             cached = (details.cached_tokens if details else 0) or 0
-            self.used = _Used(response.usage.input_tokens, response.usage.output_tokens, cached)
+            self.used = TokenUsage(response.usage.input_tokens, response.usage.output_tokens, cached)
 
-    def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
+    def spoken(self, own: Own, whole: str | None) -> tuple[list[Any], list[tuple[str, str, str]]]:
         calls: list[tuple[str, str, str]] = []
         messages: list[Any] = []
         for item in self._output or self._done:  # some leave it out of the last event
@@ -267,7 +263,7 @@ class ResponsesReader(StreamReader):
                 message["call_id"] = own(item.call_id)
                 calls.append((message["call_id"], item.name, item.arguments))
             messages.append(message)
-        return _whole_text(messages, "".join(self.text)) if self.continues else messages, calls
+        return messages if whole is None else _whole_text(messages, whole), calls
 
 
 class MessagesReader(StreamReader):
@@ -282,8 +278,11 @@ class MessagesReader(StreamReader):
         self._reason = ""
 
     def way(self, request: Mapping[str, Any], address: str) -> Way:
-        del address
-        return way_of_messages(request)
+        if request.get("output_format") or request.get("output_config"):
+            return "again"  # half an object cannot be quoted
+        thinking: Mapping[str, Any] = request.get("thinking") or {"type": "disabled"}
+        thinks = thinking.get("type") != "disabled"
+        return "prefix" if takes_a_prefix(str(request.get("model", ""))) and not thinks else "quote"
 
     def take(self, event: Any) -> str:
         match event.type:
@@ -335,10 +334,10 @@ class MessagesReader(StreamReader):
         if fresh is not None:
             cached = getattr(usage, "cache_read_input_tokens", None) or 0
             written = getattr(usage, "cache_creation_input_tokens", None) or 0
-            self.used = _Used(fresh + cached + written, self.used.said, cached, written)
-        self.used.said = usage.output_tokens or self.used.said
+            self.used = TokenUsage(fresh + cached + written, self.used.said, cached, written)
+        self.used = replace(self.used, said=usage.output_tokens or self.used.said)
 
-    def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
+    def spoken(self, own: Own, whole: str | None) -> tuple[list[Any], list[tuple[str, str, str]]]:
         calls: list[tuple[str, str, str]] = []
         for index, block in self._blocks.items():
             spelled = self._spelled.get(index) or json.dumps(block.get("input") or {}, ensure_ascii=False)
@@ -348,11 +347,11 @@ class MessagesReader(StreamReader):
                 block["id"] = own(block["id"])
                 calls.append((block["id"], block["name"], spelled))
         blocks = list(self._blocks.values())
-        if self.continues:
+        if whole is not None:
             # It continues in a block of its own, which is one with the text before.
             texts = [block for block in blocks if block["type"] == "text"]
             others = [block for block in blocks if block["type"] != "text"]
-            blocks = [{**(texts[0] if texts else {"type": "text"}), "text": "".join(self.text)}, *others]
+            blocks = [{**(texts[0] if texts else {"type": "text"}), "text": whole}, *others]
         # A block of no text is streamed, but not taken back.
         kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
         return ([{"role": "assistant", "content": kept}] if kept else []), calls
@@ -363,6 +362,11 @@ READERS: Final[Mapping[str, type[StreamReader]]] = {
     "Responses": ResponsesReader,
     "Messages": MessagesReader,
 }
+
+
+def _is_flagged(url: str) -> bool:
+    address = urlsplit(url)
+    return address.path.startswith(_FLAGGED.get(address.hostname or "", "\0"))
 
 
 def _whole_text(items: list[Any], text: str) -> list[Any]:

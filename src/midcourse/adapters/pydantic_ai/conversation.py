@@ -1,9 +1,10 @@
-"""The messages of a Pydantic AI agent in ``run.history``: each written once, and read back as they were."""
+"""The messages of a Pydantic AI agent in ``run.history``, and the results of its tools: read back as they were."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
+from pydantic import TypeAdapter
 from pydantic_ai import ToolReturn
 from pydantic_ai.messages import (
     ModelMessage,
@@ -13,12 +14,14 @@ from pydantic_ai.messages import (
     TextPart,
     ToolCallPart,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
+    is_multi_modal_content,
 )
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from midcourse.adapters.conversation_history import OwnIds, SavedHistory
 from midcourse.adapters.held_agent import MODEL, NOT_YET, became, step_key
-from midcourse.adapters.pydantic_ai.results import restored
 from midcourse.runtime.run import Run
 
 
@@ -109,3 +112,36 @@ def load_response(content: Any) -> ModelResponse:
 
 def _calls(message: ModelMessage) -> list[ToolCallPart]:
     return [part for part in message.parts if isinstance(part, ToolCallPart)] if message.kind == "response" else []
+
+
+# ---- the results of tools
+
+_RETURN: Final = "pydantic-ai:tool-return"
+_CONTENT: Final = "pydantic-ai:content"
+_returns: Final[TypeAdapter[ToolReturn[Any]]] = TypeAdapter(ToolReturn[Any])
+_contents: Final[TypeAdapter[Any]] = TypeAdapter(list[UserContent])
+
+
+def journaled(result: Any) -> object:
+    """Return a result in a form that can be journaled."""
+    try:
+        if isinstance(result, ToolReturn):
+            return {_RETURN: _returns.dump_python(cast("ToolReturn[Any]", result), mode="json")}
+        several = cast("list[Any]", result if isinstance(result, list) else [result])
+        if any(is_multi_modal_content(one) for one in several):
+            return {_CONTENT: _contents.dump_python(several, mode="json"), "list": isinstance(result, list)}
+        return to_jsonable_python(result)
+    except PydanticSerializationError:
+        return cast("object", result)  # the journal says what is wrong with it
+
+
+def restored(result: Any) -> Any:
+    """Return the journaled result in its original form."""
+    if isinstance(result, dict):
+        found = cast("dict[str, Any]", result)
+        if _RETURN in found:
+            return _returns.validate_python(found[_RETURN])
+        if _CONTENT in found:
+            several = _contents.validate_python(found[_CONTENT])
+            return several if found["list"] else several[0]
+    return cast("Any", result)

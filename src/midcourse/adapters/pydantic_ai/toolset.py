@@ -1,7 +1,7 @@
 """A toolset of Pydantic AI whose every call is a step, with the effect its function declares."""
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -12,9 +12,9 @@ from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, ToolsetTool, WrapperToolset
 from pydantic_core import to_jsonable_python
 
-from midcourse.adapters.held_agent import NOT_YET, closed, declared, refused, step_key
+from midcourse.adapters.held_agent import NOT_YET, closed, declared, inside, refused, step_key
+from midcourse.adapters.pydantic_ai.conversation import journaled, restored
 from midcourse.adapters.pydantic_ai.queue import CallQueue
-from midcourse.adapters.pydantic_ai.results import journaled, restored
 from midcourse.errors import InvalidInput, Redirected, StepError
 from midcourse.runtime.tools import Tool
 from midcourse.tools.declarations import from_mcp
@@ -26,16 +26,20 @@ _LONGEST: Final = 8_000
 """The limit, in characters, of a function's request: a journal does not keep endless errors."""
 
 
-def _not_yet(wanted: "ApprovalRequired | CallDeferred") -> InvalidInput:
+@contextmanager
+def _not_yet() -> Generator[None]:
     """Refuse a function that needs a person's approval, or a result from elsewhere, before it does anything.
 
     It is bad input, so the journal knows that nothing was done.
     """
-    metadata = to_jsonable_python(wanted.metadata, fallback=repr)
-    spelled = msgspec.json.encode([type(wanted).__name__, metadata]).decode()
-    if len(spelled) > _LONGEST:
-        spelled = msgspec.json.encode([type(wanted).__name__, None]).decode()
-    return InvalidInput(f"{NOT_YET}{spelled}", field="call")
+    try:
+        yield
+    except (ApprovalRequired, CallDeferred) as wanted:
+        metadata = to_jsonable_python(wanted.metadata, fallback=repr)
+        spelled = msgspec.json.encode([type(wanted).__name__, metadata]).decode()
+        if len(spelled) > _LONGEST:
+            spelled = msgspec.json.encode([type(wanted).__name__, None]).decode()
+        raise InvalidInput(f"{NOT_YET}{spelled}", field="call") from wanted
 
 
 @dataclass
@@ -106,7 +110,7 @@ class StepToolset(WrapperToolset[Any]):
                 "Make it a plain tool (tool_plain), or leave run_in out.",
                 field="run_in",
             )
-        return made, _asking(made.function, positional, by_name)
+        return made, inside(_not_yet, made.function, positional, by_name)
 
     def _elsewhere(self, name: str, seen: str, tool: ToolsetTool[Any]) -> Tool[..., Any]:
         """Return a tool that is no Python function: a server's (MCP), or a toolset of the user's own."""
@@ -137,21 +141,3 @@ class StepToolset(WrapperToolset[Any]):
                 return ModelRetry(f"Timed out after {limit:g} seconds.")
             case _:
                 return error
-
-
-def _asking(function: Callable[..., Any], positional: list[Any], by_name: Mapping[str, Any]) -> Callable[[], object]:
-    """Call ``function`` so that its request for approval is not taken for a failure."""
-
-    async def awaited() -> Any:
-        try:
-            return await function(*positional, **by_name)
-        except (ApprovalRequired, CallDeferred) as wanted:
-            raise _not_yet(wanted) from wanted
-
-    def plain() -> Any:
-        try:
-            return function(*positional, **by_name)
-        except (ApprovalRequired, CallDeferred) as wanted:
-            raise _not_yet(wanted) from wanted
-
-    return awaited if inspect.iscoroutinefunction(function) else plain

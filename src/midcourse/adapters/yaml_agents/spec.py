@@ -1,7 +1,7 @@
 """The fields of an agent file. The models are the documentation: the editors' JSON schema is made of them."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -290,18 +290,21 @@ _OR: Final[Mapping[type[BaseModel], str]] = {
     Budget: "a number, or ",
     DefaultAnswer: "fail, cancel, or ",
 }
-_BELOW: Final = cast(
-    "Mapping[tuple[type[BaseModel], str], type[BaseModel]]",
-    {
-        (AgentFile, "metadata"): Metadata,
-        (AgentFile, "spec"): Spec,
-        (Spec, "model"): Model,
-        (Spec, "tools"): ToolUse,
-        (Spec, "interrupt"): InterruptSettings,
-        (InterruptSettings, "checkpoint"): Checkpoint,
-        (Checkpoint, "on_expiry"): DefaultAnswer,
-        (Spec, "budget"): Budget,
-        (Spec, "settings"): Settings,
-        (Spec, "limits"): Limits,
-    },
-)
+
+
+def _parts(model: type[BaseModel]) -> Iterator[tuple[tuple[type[BaseModel], str], type[BaseModel]]]:
+    """Yield the model of each field that has fields of its own, by the model around it and its name there."""
+    for name, field in model.model_fields.items():
+        for inner in _models_in(field.annotation):
+            yield (model, field.alias or name), inner
+            yield from _parts(inner)
+
+
+def _models_in(kind: object) -> Iterator[type[BaseModel]]:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+    for inner in get_args(kind):
+        yield from _models_in(inner)
+
+
+_BELOW: Final = dict(_parts(AgentFile))

@@ -11,20 +11,6 @@ _ENOUGH = 8
 class Spending:
     """Sums of a session, and whether its requests become dearer."""
 
-    __slots__ = (
-        "_earlier",
-        "_free",
-        "_priced",
-        "_recent",
-        "bytes",
-        "cost",
-        "dearest",
-        "requests",
-        "seconds",
-        "timed",
-        "unpriced",
-    )
-
     def __init__(self) -> None:
         self.cost = 0.0
         self.requests = 0
@@ -32,7 +18,6 @@ class Spending:
         self.seconds = 0.0
         self.timed = 0
         self.bytes = 0
-        self.dearest = 0.0
         self._priced = 0
         self._free = False
         self._recent = 0.0
@@ -52,7 +37,6 @@ class Spending:
                 self.unpriced += 1
             return
         self.cost += cost
-        self.dearest = max(self.dearest, cost)
         if cost > 0:
             self._priced += 1
             weight = 1 / self._priced

@@ -104,16 +104,6 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
         """Return the drift, from 0 to 1, where ``held_to`` (by default ``on``) is 0."""
         return min(1.0, max(0.0, ((self.on if held_to is None else held_to) - cosine) / (self.on - self.off)))
 
-    @property
-    def doubt(self) -> str:
-        """The warning about a scale that hardly tells one goal from another; empty for a good one."""
-        if self.auc >= _TELLING:
-            return ""
-        return f"the encoder hardly tells work on one goal from work on another here (AUC {self.auc:.2f})"
-
-
-_TELLING: Final = 0.7
-
 
 class Scales(msgspec.Struct, frozen=True, kw_only=True):
     """The scales that come with the package: by encoder, language and domain."""
@@ -130,14 +120,11 @@ def shipped() -> Scales:
     )
 
 
-def scale_for(encoder: str, language: Language, domain: str) -> tuple[Scale | None, str]:
-    """Return the scale for this, or the nearest one, and what that was made for; None for an unknown encoder."""
+def scale_for(encoder: str, language: Language, domain: str) -> Scale | None:
+    """Return the scale for this, or the nearest one; None for an unknown encoder."""
     known: Mapping[str, Mapping[str, Scale]] = shipped().encoders.get(encoder, {})
-    for spoken, kind in ((language, domain), (language, GENERAL), ("latin", GENERAL)):
-        scale = known.get(spoken, {}).get(kind)
-        if scale is not None:
-            return scale, f"{spoken}/{kind}"
-    return None, ""
+    places = ((language, domain), (language, GENERAL), ("latin", GENERAL))
+    return next((found for spoken, kind in places if (found := known.get(spoken, {}).get(kind))), None)
 
 
 # ---- measuring
@@ -148,29 +135,10 @@ class Drift:
 
     An action costs one encoding and a mean over the window. With ``lasting`` 1, an excursion counts at once. ``scale``
     is one of ``calibrate``; without it, one of the package is used for the goal's language and ``domain``.
-    ``calibrated_for`` says which, ``doubt`` what is wrong with it, ``why_none`` why there is no value.
 
     Raises:
         InvalidInput: a window of no action, or numpy is not there (``drift_not_installed``).
     """
-
-    __slots__ = (
-        "_best",
-        "_centre",
-        "_cosines",
-        "_domain",
-        "_encoder",
-        "_given",
-        "_goal",
-        "_goal_centre",
-        "_hypothesis",
-        "_now",
-        "_scale",
-        "_seen",
-        "_window",
-        "calibrated_for",
-        "doubt",
-    )
 
     def __init__(
         self,
@@ -194,22 +162,12 @@ class Drift:
         self._goal: Vector | None = None
         self._goal_centre: Vector = np.zeros(1, np.float32)
         self._centre: Vector = self._goal_centre
-        self.calibrated_for = ""
-        self.doubt = ""
         self._forget()
 
     def goal(self, text: str) -> None:
         """Set the goal from now on. Earlier actions no longer count."""
         np = _numpy()
-        language = language_of(text)
-        if self._given is None:
-            self._scale, self.calibrated_for = scale_for(self._encoder.name, language, self._domain)
-        else:
-            self._scale, self.calibrated_for = self._given, "runs of your own"
-        self.doubt = self._scale.doubt if self._scale else ""
-        wanted = f"{language}/{self._domain}"
-        if self._given is None and self._scale is not None and self.calibrated_for != wanted:
-            self.doubt = f"there is no scale for {wanted}; that of {self.calibrated_for} is used"
+        self._scale = self._given or scale_for(self._encoder.name, language_of(text), self._domain)
         if self._scale is not None:
             self._goal_centre = np.frombuffer(self._scale.goal_centre, "<f2").astype(np.float32)
             self._centre = np.frombuffer(self._scale.action_centre, "<f2").astype(np.float32)
@@ -257,26 +215,6 @@ class Drift:
     def closeness(self) -> float | None:
         """The cosine of the goal and the closest of the last windows."""
         return max(self._cosines, default=None)
-
-    @property
-    def why_none(self) -> str:
-        """Why there is no value, as the end of a sentence; empty if there is one."""
-        if self._goal is None:
-            return "no goal is known in words"
-        if self._scale is None:
-            return f"the encoder '{self._encoder.name}' is not calibrated. Calibrate it on runs of your own"
-        return "" if self._cosines else f"there are fewer than {ENOUGH} actions with words"
-
-    @property
-    def arithmetic(self) -> str:
-        """The computation of the value, such as ``cosine 0.07; on the goal 0.42, on another 0.02 (latin/code)``."""
-        closeness = self.closeness
-        if self._scale is None or closeness is None:
-            return ""
-        held, usual = self._held_to(self._scale), self._scale.on
-        reached = f", this run's best {held:.2f}" if held < usual else ""
-        made_for = f"on the goal {usual:.2f}{reached}, on another {self._scale.off:.2f} ({self.calibrated_for})"
-        return f"cosine {closeness:.2f}; {made_for}"
 
     def _held_to(self, scale: Scale) -> float:
         came_near = self._best >= (scale.on + scale.off) / 2
@@ -341,7 +279,7 @@ class _Pairs(NamedTuple):
     off: "Vector"
 
 
-def calibrate(runs: Iterable[Worked], encoder: Encoder, *, window: int = WINDOW) -> Scale:
+def calibrate(runs: Iterable[Worked], encoder: Encoder) -> Scale:
     """Make a scale from recorded runs, of which most should be good work. Every run counts the same, however long.
 
     Windows are compared with goals of other tasks of the same place: an agent that drifts stays among its tools, and
@@ -360,11 +298,7 @@ def calibrate(runs: Iterable[Worked], encoder: Encoder, *, window: int = WINDOW)
             field="runs",
         )
     halves = [[run for run in kept if goals.index(run.goal) % 2 == half] for half in (0, 1)]
-    parts = [
-        _cosines(mine, _centres(theirs), window=window)
-        for mine, theirs in (halves, reversed(halves))
-        if mine and theirs
-    ]
+    parts = [_cosines(mine, _centres(theirs)) for mine, theirs in (halves, reversed(halves)) if mine and theirs]
     on: Vector = np.concatenate([part.on for part in parts])
     off: Vector = np.concatenate([part.off for part in parts])
     if not len(off) or float(np.median(on)) - float(np.median(off)) < 0.02:
@@ -415,7 +349,7 @@ def _centres(runs: Sequence[_Run]) -> "tuple[Vector, Vector]":
     return np.mean(goals, 0), np.mean(actions, 0)
 
 
-def _cosines(runs: Sequence[_Run], centres: "tuple[Vector, Vector]", *, window: int = WINDOW) -> _Pairs:
+def _cosines(runs: Sequence[_Run], centres: "tuple[Vector, Vector]") -> _Pairs:
     """Compare windows of each run with its own goal, and with some goals of other tasks of its place."""
     np = _numpy()
     goal_centre, action_centre = centres
@@ -432,18 +366,18 @@ def _cosines(runs: Sequence[_Run], centres: "tuple[Vector, Vector]", *, window: 
         if run.goal not in there or not others:
             continue
         chosen = [others[(number + step * max(1, len(others) // _OTHERS)) % len(others)] for step in range(_OTHERS)]
-        for seen in _windows(run.actions - action_centre, window):
+        for seen in _windows(run.actions - action_centre):
             on.append(float(seen @ there[run.goal]))
             off += [float(seen @ goal) for goal in chosen]
     return _Pairs(np.array(on, np.float32), np.array(off, np.float32))
 
 
-def _windows(actions: "Vector", window: int) -> "Iterator[Vector]":
+def _windows(actions: "Vector") -> "Iterator[Vector]":
     """Yield at most a few of them, as far from each other as they can be."""
     ends = range(min(ENOUGH, len(actions)), len(actions) + 1)
     for number in range(min(_SAMPLE, len(ends))):
         end = ends[number * (len(ends) - 1) // max(1, min(_SAMPLE, len(ends)) - 1)]
-        seen = _unit(actions[max(0, end - window) : end].mean(0))
+        seen = _unit(actions[max(0, end - WINDOW) : end].mean(0))
         if seen is not None:
             yield seen
 

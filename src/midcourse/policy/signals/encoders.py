@@ -13,12 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from midcourse.errors import InvalidInput
-
 if TYPE_CHECKING:
     import numpy as np
 
-NAMES: Final = ("auto", "wordllama")
 NOT_INSTALLED: Final = "no encoder is installed. Install one with: pip install 'midcourse[drift]'"
 
 
@@ -35,39 +32,31 @@ class Encoder(Protocol):
         ...
 
 
-def find_encoder(name: str = "auto") -> Encoder | None:
-    """Return the encoder of this name, loaded once per process; None if not installed (see ``why_none``).
+def find_encoder() -> Encoder | None:
+    """Return the encoder, loaded once per process; None if not installed (see ``why_none``).
 
     Loading takes about half a second, most of it the import. It waits only for the disk.
-
-    Raises:
-        InvalidInput: there is no encoder of this name.
     """
-    found = _found(name)
+    found = _found()
     return None if isinstance(found, str) else found
 
 
-def why_none(name: str = "auto") -> str:
+def why_none() -> str:
     """Return why ``find_encoder`` returned None, and what to do, as the end of a sentence; empty if it did not."""
-    found = _found(name)
+    found = _found()
     return found if isinstance(found, str) else ""
 
 
 _lock: Final = threading.Lock()
-_kept: Final[dict[str, Encoder | str]] = {}
-"""By name, the encoder or why there is none."""
+_kept: Final[list[Encoder | str]] = []
+"""The encoder, or why there is none, once it was looked for."""
 
 
-def _found(name: str) -> Encoder | str:
-    if name not in NAMES:
-        raise InvalidInput(
-            f"There is no encoder '{name}'. Use one of: {', '.join(NAMES)}; or pass an encoder of your own.",
-            field="encoder",
-        )
+def _found() -> Encoder | str:
     with _lock:
-        if name not in _kept:
-            _kept[name] = _kept["auto"] = _load_wordllama()
-        return _kept[name]
+        if not _kept:
+            _kept.append(_load_wordllama())
+        return _kept[0]
 
 
 # ---- WordLlama

@@ -10,8 +10,6 @@ _WINDOW = 20
 class Errors:
     """Tool calls, and model calls that failed, of the last few."""
 
-    __slots__ = ("_failed", "_recent", "kinds", "last", "streak")
-
     def __init__(self) -> None:
         self._recent: deque[bool] = deque(maxlen=_WINDOW)
         self._failed = 0

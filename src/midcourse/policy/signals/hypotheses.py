@@ -9,29 +9,23 @@ MOST: Final = 1000
 
 
 class MadeArtifact(msgspec.Struct, gc=False):
-    """Something the agent made: at which step, with what documentation, and at which step it was used later."""
+    """Something the agent made: at which step, and at which step it was used later."""
 
     name: str
     step: int
-    documentation: str = ""
     used_at: int | None = None
 
 
 class MadeArtifacts:
     """The agent's own artifacts. Later calls that use them use its own work as if it were the world's."""
 
-    __slots__ = ("made", "used")
-
     def __init__(self) -> None:
         self.made: dict[str, MadeArtifact] = {}
         self.used = 0
 
-    def add(self, name: str, step: int, documentation: str) -> None:
-        known = self.made.get(name)
-        if known is not None:
-            known.documentation = documentation or known.documentation
-        elif len(self.made) < MOST:
-            self.made[name] = MadeArtifact(name, step, documentation)
+    def add(self, name: str, step: int) -> None:
+        if len(self.made) < MOST:
+            self.made.setdefault(name, MadeArtifact(name, step))
 
     def touched(self, resources: tuple[str, ...], step: int) -> None:
         """Note the resources of a call."""
@@ -41,16 +35,9 @@ class MadeArtifacts:
                 artifact.used_at = step
                 self.used += 1
 
-    @property
-    def undocumented(self) -> tuple[str, ...]:
-        """Those without documentation."""
-        return tuple(one.name for one in self.made.values() if not one.documentation)
-
 
 class Hypothesis:
     """The working hypothesis and when it was last changed, in working seconds of the turn."""
-
-    __slots__ = ("_changed_at", "text")
 
     def __init__(self) -> None:
         self.text = ""

@@ -8,12 +8,13 @@ from midcourse.core.money import money
 from midcourse.core.policy_decision import Unseen
 from midcourse.policy.document import Policy
 from midcourse.policy.run_activity import AnyAct, Begun, Called, Planned, Reported, Said
-from midcourse.policy.signals.calls_left import CallHistory, calls_left
+from midcourse.policy.signals.calls_left import ENOUGH, CallHistory, calls_left
 from midcourse.policy.signals.cost import Spending
 from midcourse.policy.signals.drift import text_of
 from midcourse.policy.signals.error_rate import Errors
 from midcourse.policy.signals.hypotheses import Hypothesis, MadeArtifacts
 from midcourse.policy.signals.repeated_calls import Loops
+from midcourse.policy.signals.risk import RiskReading
 from midcourse.policy.signals.scope_growth import ResourceScope
 from midcourse.policy.signals.token_rate import TokenRate
 from midcourse.policy.signals.working_time import Stopwatch
@@ -56,36 +57,12 @@ class DriftGauge(Protocol):
         ...
 
 
-class RiskValue(Protocol):
-    """The values of the combined risk."""
-
-    @property
-    def value(self) -> float:
-        """The chance that this run fails."""
-        ...
-
-    @property
-    def threshold(self) -> float | None:
-        """The value from which on it is an alarm."""
-        ...
-
-    @property
-    def is_calibrated(self) -> bool:
-        """True if its threshold was made from runs like this one."""
-        ...
-
-    @property
-    def words(self) -> str:
-        """The facts that moved it."""
-        ...
-
-
 class RiskGauge(Protocol):
     """Adds up what all signals say together."""
 
     def feed(self, act: AnyAct) -> None: ...
 
-    def read(self) -> RiskValue: ...
+    def read(self) -> RiskReading: ...
 
 
 class Measures:
@@ -113,9 +90,9 @@ class Measures:
         self._awaits_drift = awaits_drift
         self._drift_goal = ""
         self._unmeasured: deque[str] = deque(maxlen=_UNMEASURED)
-        self._given_unseen: tuple[Unseen, ...] = ()
+        self._given_unseen: dict[str, str] = {}
         self._risk = risk if policy.signals.risk.enabled else None
-        self._risk_reading: RiskValue | None = None
+        self._risk_reading: RiskReading | None = None
         self.risk_marks: tuple[float | None, float | None] | None = None
         """From where on the risk is an alarm, or where nothing has calibrated it, is told; known from a call on."""
         self.begin_turn()
@@ -144,6 +121,11 @@ class Measures:
     def budget(self, budget: float | None) -> None:
         self._budget = budget
         self._drop("budget", "calls_left")
+
+    def _note(self, signal: str, value: float | None) -> None:
+        """Keep a value, if there is one; else the one before stands."""
+        if value is not None:
+            self.values[signal] = value
 
     def _drop(self, *signals: str) -> None:
         for signal in signals:
@@ -189,9 +171,7 @@ class Measures:
         if seconds is None:
             return None
         self.values["duration"] = seconds
-        age = self.age(seconds)
-        if age is not None:
-            self.values["hypothesis"] = age
+        self._note("hypothesis", self.age(seconds))
         return seconds
 
     def confirm_scope(self) -> None:
@@ -200,10 +180,10 @@ class Measures:
         self._scope_values()
 
     def measure_drift(self, by: DriftGauge | Unseen) -> None:
-        """Measure drift by this from now on; a string is the reason why nothing does."""
+        """Measure drift by this from now on; or tell why nothing does."""
         self._awaits_drift = False
         if isinstance(by, Unseen):
-            self._given_unseen = (*self._given_unseen, by)
+            self._given_unseen[by.signal] = by.why
             return
         self._drift = by
         by.goal(self._drift_goal)
@@ -238,18 +218,14 @@ class Measures:
         values["api_calls"] = spending.requests
         values["loops"] = self._loops.value
         values["errors.streak"] = self.errors.streak
-        rate = self.errors.rate(self._policy.signals.errors.at_least)
-        if rate is not None:
-            values["errors"] = rate
+        self._note("errors", self.errors.rate(self._policy.signals.errors.at_least))
         if spending.is_priced:
             self._costs(call)
         if spending.timed:
             values["compute_seconds"] = spending.seconds
         if spending.bytes:
             values["bytes"] = spending.bytes
-        token_rate = self._rate.value
-        if token_rate is not None:
-            values["token_rate"] = token_rate
+        self._note("token_rate", self._rate.value)
         if self._drift is not None:
             self._drift.act(text_of(call))
             self._drift_values(self._drift)
@@ -260,9 +236,7 @@ class Measures:
         values, spending = self.values, self.spending
         values["cost"] = spending.cost
         values["cost.per_action"] = call.cost or 0.0
-        acceleration = spending.acceleration
-        if acceleration is not None:
-            values["cost.acceleration"] = acceleration
+        self._note("cost.acceleration", spending.acceleration)
         if self.budget:
             values["budget"] = spending.cost / self.budget
             left = self.calls_left
@@ -272,21 +246,15 @@ class Measures:
                 self._drop("calls_left")
 
     def _drift_values(self, drift: DriftGauge) -> None:
-        value = drift.value()
-        if value is not None:
-            self.values["scope_drift"] = value
+        self._note("scope_drift", drift.value())
         if self._hypothesis.text:
-            alignment = drift.alignment(self._hypothesis.text)
-            if alignment is not None:
-                self.values["scope_drift.alignment"] = alignment
+            self._note("scope_drift.alignment", drift.alignment(self._hypothesis.text))
 
     def _scope_values(self) -> None:
         values, scope = self.values, self._scope
         values["resources"] = scope.resources
         values["scope.new_domain"] = scope.outside
-        expansion = scope.expansion
-        if expansion is not None:
-            values["scope.expansion"] = expansion
+        self._note("scope.expansion", scope.expansion)
 
     def _reported(self, act: Reported) -> None:
         if act.hypothesis:
@@ -294,7 +262,7 @@ class Measures:
             if self._drift is not None:
                 self._drift_values(self._drift)
         if act.artifact:
-            self.artifacts.add(act.artifact, self.actions, act.documentation)
+            self.artifacts.add(act.artifact, self.actions)
         if act.progress is not None and act.progress > self._progress:
             self._progress = act.progress
             self._loops.progress()
@@ -359,42 +327,37 @@ class Measures:
 
     def unseen(self, rules: Sequence[Rule]) -> tuple[Unseen, ...]:
         """Return the signals that could not be measured, and why."""
-        missing = list(self._given_unseen)
+        why = dict(self._given_unseen)
         values, spending = self.values, self.spending
         if "duration" not in values:
-            missing.append(Unseen("duration", "the record has no clock"))
+            why["duration"] = "the record has no clock"
         elif self.clock.went_back:
-            missing.append(Unseen("duration", f"the clock went back by {self.clock.went_back:.3g} s, not counted"))
+            why["duration"] = f"the clock went back by {self.clock.went_back:.3g} s, not counted"
         if spending.unpriced:
             known = f"at least {money(spending.cost)}" if spending.is_priced else "the cost is not known"
-            missing.append(Unseen("cost", f"{spending.unpriced} model calls have no known price; {known}"))
-        if self._drift is None and not any(one.signal == "scope_drift" for one in missing):
-            why = "its encoder is still loading" if self._awaits_drift else "no encoder measures it"
-            missing.append(Unseen("scope_drift", why))
+            why["cost"] = f"{spending.unpriced} model calls have no known price; {known}"
+        if self._drift is None:
+            loading = "its encoder is still loading" if self._awaits_drift else "no encoder measures it"
+            why.setdefault("scope_drift", loading)
         if "token_rate" not in values:
-            missing.append(Unseen("token_rate", "fewer than 6 model calls had tokens and a duration"))
+            why["token_rate"] = "fewer than 6 model calls had tokens and a duration"
         if "scope.expansion" not in values:
-            missing.append(Unseen("scope.expansion", "fewer than 3 calls are known to have changed something"))
+            why["scope.expansion"] = "fewer than 3 calls are known to have changed something"
         if not self._hypothesis.text:
-            missing.append(Unseen("hypothesis", "the agent has stated none"))
+            why["hypothesis"] = "the agent has stated none"
         elif "hypothesis" not in values:
-            missing.append(Unseen("hypothesis", "its age is unknown: the record had no clock"))
-        if self.calls_left is None:
-            missing.append(Unseen("calls_left", _why_no_estimate(self.history)))
-        elif not self.budget:
-            missing.append(Unseen("calls_left", "the session has no budget to hold the calls against"))
+            why["hypothesis"] = "its age is unknown: the record had no clock"
+        if self.calls_left is None or not self.budget:
+            why["calls_left"] = self._why_no_calls_left()
         if self._policy.signals.risk.enabled and self._risk is None:
-            missing.append(Unseen("risk", "no model is loaded"))
-        named = {one.signal for one in missing}
-        missing += [
-            Unseen(rule.signal, _WHY_UNSEEN[rule.signal])
-            for rule in rules
-            if rule.signal in _WHY_UNSEEN and rule.signal not in values and rule.signal not in named
-        ]
-        return tuple(missing)
+            why["risk"] = "no model is loaded"
+        for signal in (rule.signal for rule in rules if rule.signal in _WHY_UNSEEN and rule.signal not in values):
+            why.setdefault(signal, _WHY_UNSEEN[signal])
+        return tuple(Unseen(signal, words) for signal, words in why.items())
 
-
-def _why_no_estimate(history: CallHistory) -> str:
-    if len(history.calls) < 5:
-        return f"{len(history.calls)} earlier runs of this agent; 5 are needed"
-    return "its earlier runs differ too much, or were all shorter"
+    def _why_no_calls_left(self) -> str:
+        if self.calls_left is not None:
+            return "the session has no budget to hold the calls against"
+        if len(self.history.calls) < ENOUGH:
+            return f"{len(self.history.calls)} earlier runs of this agent; {ENOUGH} are needed"
+        return "its earlier runs differ too much, or were all shorter"

@@ -15,8 +15,6 @@ _WINDOW = 20
 class Loops:
     """Count how often the same tool call came, of the last few."""
 
-    __slots__ = ("_alike", "_arguments", "_counts", "_name", "_recent", "_worth", "last")
-
     def __init__(self, alike: float) -> None:
         self._worth = 1 / alike
         self._recent: deque[tuple[str, str]] = deque()

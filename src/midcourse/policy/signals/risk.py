@@ -10,7 +10,7 @@ Models are made by :mod:`midcourse.analysis.backtest.risk_model`; the one that c
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
@@ -21,7 +21,8 @@ from typing import Final
 import msgspec
 
 from midcourse.errors import InvalidInput
-from midcourse.policy.run_activity import AnyAct, Begun, Called, Rested, Said, WentOn
+from midcourse.policy.run_activity import AnyAct, Begun, Called, Said
+from midcourse.policy.signals.working_time import Stopwatch
 
 VERSION: Final = 1
 GENERAL: Final = "general"
@@ -34,57 +35,58 @@ _MOST = 10_000
 _MOVED = 3
 """Facts that a reading names."""
 
-FEATURES: Final[Mapping[str, str]] = {
-    "steps": "how long it has been going",
-    "user_turns": "how often the user spoke",
-    "tool_share": "the share of tool calls",
-    "errors": "errors",
-    "error_rate": "the error rate",
-    "error_streak": "errors in a row",
-    "repeats": "calls made again",
-    "most_repeats": "one call made again and again",
-    "resources": "resources touched",
-    "tokens_in_last": "tokens of the last prompt",
-    "tokens_in": "tokens read",
-    "tokens_out": "tokens written",
-    "tokens_out_mean": "tokens written per call",
-    "tokens_out_max": "its longest answer",
-    "context_resets": "prompts that became shorter",
-    "cost": "cost",
-    "cost_max": "its dearest call",
-    "seconds": "time",
-    "text_length": "how much it says at a time",
-    "text_full": "long messages",
-    "answer_length": "how much tools answer",
-    "empty_answers": "tools that answer little",
-    "questions": "messages with a question",
-    "numbers": "numbers in its messages",
-    "lists": "lists and emphasis in its messages",
-    "writes": "calls that change something",
-    "write_share": "the share of calls that change something",
-    "tests": "tests run",
-    "searches": "searches and look-ups",
-    "tool_kinds": "different tools",
-    "tool_entropy": "how mixed its tools are",
-    "transfer": "a transfer to a person",
-    "refusals": "words of refusal",
-    "recent_refusals": "words of refusal, lately",
-    "doubts": "words of doubt",
-    "troubles": "words of trouble",
-    "user_length": "how much the user says at a time",
-    "user_questions": "questions of the user",
-    "user_thanks": "thanks of the user",
-    "user_insists": "a user who insists",
-    "user_agrees": "a user who agrees",
-    "user_troubles": "words of trouble from the user",
-    "goal_length": "the length of the goal",
-    "goal_conditions": "conditions in the goal",
-    "goal_numbers": "numbers in the goal",
-    "goal_sentences": "sentences of the goal",
-    "goal_quantities": "a goal that asks how many",
-    "goal_covered": "words of the goal taken up",
+_FACTS: Final[Mapping[str, tuple[str, Callable[["Facts"], float]]]] = {
+    "steps": ("how long it has been going", lambda f: log1p(f.steps)),
+    "user_turns": ("how often the user spoke", lambda f: log1p(f.users)),
+    "tool_share": ("the share of tool calls", lambda f: f.tools / (f.steps or 1)),
+    "errors": ("errors", lambda f: log1p(f.errors)),
+    "error_rate": ("the error rate", lambda f: f.errors / (f.tools or 1)),
+    "error_streak": ("errors in a row", lambda f: f.streak if f.streak < 6 else 6),
+    "repeats": ("calls made again", lambda f: log1p(f.repeats)),
+    "most_repeats": ("one call made again and again", lambda f: log1p(f.most)),
+    "resources": ("resources touched", lambda f: log1p(len(f.resources))),
+    "tokens_in_last": ("tokens of the last prompt", lambda f: log1p(f.tokens_in_last)),
+    "tokens_in": ("tokens read", lambda f: log1p(f.tokens_in)),
+    "tokens_out": ("tokens written", lambda f: log1p(f.tokens_out)),
+    "tokens_out_mean": ("tokens written per call", lambda f: log1p(f.tokens_out / (f.counted or 1))),
+    "tokens_out_max": ("its longest answer", lambda f: log1p(f.tokens_out_max)),
+    "context_resets": ("prompts that became shorter", lambda f: log1p(f.resets)),
+    "cost": ("cost", lambda f: log1p(100 * f.cost)),
+    "cost_max": ("its dearest call", lambda f: log1p(1000 * f.dearest)),
+    "seconds": ("time", lambda f: log1p(f.clock.seconds or 0.0)),
+    "text_length": ("how much it says at a time", lambda f: f.said / (f.models or 1) / 100),
+    "text_full": ("long messages", lambda f: f.said_at_length / (f.models or 1)),
+    "answer_length": ("how much tools answer", lambda f: f.answers / (f.tools or 1) / 100),
+    "empty_answers": ("tools that answer little", lambda f: f.empty / (f.tools or 1)),
+    "questions": ("messages with a question", lambda f: f.questions / (f.models or 1)),
+    "numbers": ("numbers in its messages", lambda f: f.numbers / (f.models or 1)),
+    "lists": ("lists and emphasis in its messages", lambda f: f.lists / (f.models or 1)),
+    "writes": ("calls that change something", lambda f: log1p(f.writes)),
+    "write_share": ("the share of calls that change something", lambda f: f.writes / (f.tools or 1)),
+    "tests": ("tests run", lambda f: log1p(f.tests)),
+    "searches": ("searches and look-ups", lambda f: log1p(f.searches)),
+    "tool_kinds": ("different tools", lambda f: log1p(len(f.named))),
+    "tool_entropy": ("how mixed its tools are", lambda f: log(f.tools or 1) - f.named_sum / (f.tools or 1)),
+    "transfer": ("a transfer to a person", lambda f: 1.0 if f.transfer else 0.0),
+    "refusals": ("words of refusal", lambda f: f.kinds[0] * (20 / (f.words or 1))),
+    "recent_refusals": ("words of refusal, lately", lambda f: f.recent),
+    "doubts": ("words of doubt", lambda f: f.kinds[1] * (20 / (f.words or 1))),
+    "troubles": ("words of trouble", lambda f: f.kinds[2] * (20 / (f.words or 1))),
+    "user_length": ("how much the user says at a time", lambda f: f.user_said / (f.users or 1) / 100),
+    "user_questions": ("questions of the user", lambda f: f.user_questions / (f.users or 1)),
+    "user_thanks": ("thanks of the user", lambda f: log1p(f.user_kinds[0])),
+    "user_insists": ("a user who insists", lambda f: log1p(f.user_kinds[1])),
+    "user_agrees": ("a user who agrees", lambda f: log1p(f.user_kinds[2])),
+    "user_troubles": ("words of trouble from the user", lambda f: log1p(f.user_kinds[3])),
+    "goal_length": ("the length of the goal", lambda f: f.of_goal[0]),
+    "goal_conditions": ("conditions in the goal", lambda f: f.of_goal[1]),
+    "goal_numbers": ("numbers in the goal", lambda f: f.of_goal[2]),
+    "goal_sentences": ("sentences of the goal", lambda f: f.of_goal[3]),
+    "goal_quantities": ("a goal that asks how many", lambda f: f.of_goal[4]),
+    "goal_covered": ("words of the goal taken up", lambda f: len(f.covered) / (len(f.goal) or 1)),
 }
-"""Every fact that a model may weigh, with words for people. Amounts that grow are logarithms."""
+"""Every fact that a model may weigh, with words for people, and how it is counted. Amounts that grow are logarithms."""
+FEATURES: Final[Mapping[str, str]] = {name: words for name, (words, _) in _FACTS.items()}
 MEASURED: Final[Mapping[str, frozenset[str]]] = {
     "tokens": frozenset(
         {"tokens_in_last", "tokens_in", "tokens_out", "tokens_out_mean", "tokens_out_max", "context_resets"}
@@ -157,35 +159,35 @@ class Facts:
     """The facts of one turn so far. A new turn begins anew."""
 
     def __init__(self) -> None:
-        self._begin("", None)
+        self._begin("")
 
-    def _begin(self, goal: str, at: float | None) -> None:
-        self.steps = self.calls = self._models = self._tools = self._users = 0
-        self._errors = self._streak = self._repeats = self._most = 0
-        self._seen: dict[tuple[str, str], int] = {}
-        self._resources: set[str] = set()
-        self._named: dict[str, int] = {}
-        self._named_sum = 0.0
-        self._priced = self._read_last = self._read = self._written = self._longest = self._resets = 0
+    def _begin(self, goal: str) -> None:
+        self.steps = self.calls = self.models = self.tools = self.users = 0
+        self.errors = self.streak = self.repeats = self.most = 0
+        self.seen: dict[tuple[str, str], int] = {}
+        self.resources: set[str] = set()
+        self.named: dict[str, int] = {}
+        self.named_sum = 0.0
+        self.counted = self.tokens_in_last = self.tokens_in = self.tokens_out = self.tokens_out_max = self.resets = 0
         self.has_cost = False
-        self._cost = self._dearest = 0.0
+        self.cost = self.dearest = 0.0
         self.has_clock = False
-        self._seconds, self._at, self._rests = 0.0, at, False
-        self._text = self._full = self._questions = self._numbers = self._lists = self._words = 0
-        self._answers = self._empty = self._writes = self._tests = self._searches = 0
-        self._transfer = False
-        self._kinds = [0, 0, 0]
-        self._recent = 0.0
-        self._user_text = self._user_questions = 0
-        self._user_kinds = [0, 0, 0, 0]
+        self.clock = Stopwatch()
+        self.said = self.said_at_length = self.questions = self.numbers = self.lists = self.words = 0
+        self.answers = self.empty = self.writes = self.tests = self.searches = 0
+        self.transfer = False
+        self.kinds = [0, 0, 0]
+        self.recent = 0.0
+        self.user_said = self.user_questions = 0
+        self.user_kinds = [0, 0, 0, 0]
         self._aim(goal[:_GOAL])
 
     def _aim(self, goal: str) -> None:
         words = _WORD.findall(goal.lower())
         self.has_goal = bool(goal)
-        self._goal = frozenset(word for word in words if len(word) > 3)
-        self._covered: set[str] = set()
-        self._of_goal = (
+        self.goal = frozenset(word for word in words if len(word) > 3)
+        self.covered: set[str] = set()
+        self.of_goal = (
             log1p(len(goal)),
             log1p(sum(word in _CONDITIONS for word in words)),
             log1p(len(_NUMBER.findall(goal))),
@@ -195,35 +197,24 @@ class Facts:
 
     def feed(self, act: AnyAct) -> None:
         if isinstance(act, Begun):
-            self._begin(act.goal, act.at)
-            return
-        self._pass(act.at)
+            self._begin(act.goal)
+        else:
+            self.has_clock = self.has_clock or act.at is not None
+        self.clock.feed(act)
         if isinstance(act, Called):
             self._call(act)
         elif isinstance(act, Said):
             self._say(act)
-        elif isinstance(act, Rested):
-            self._rests = True
-        elif isinstance(act, WentOn):
-            self._rests = False
-
-    def _pass(self, at: float | None) -> None:
-        if at is None:
-            return
-        if self._at is not None and not self._rests:
-            self._seconds += max(0.0, at - self._at)
-        self._at = at
-        self.has_clock = True
 
     def _say(self, said: Said) -> None:
         self.steps += 1
-        self._users += 1
+        self.users += 1
         text = said.text[:_TEXT]
-        self._user_text += len(text)
-        self._user_questions += "?" in text
+        self.user_said += len(text)
+        self.user_questions += "?" in text
         for word in _WORD.findall(text.lower()):
             for place in _OF_USER.get(word, ()):
-                self._user_kinds[place] += 1
+                self.user_kinds[place] += 1
         if said.is_goal:
             self._aim(said.text[:_GOAL])
 
@@ -232,140 +223,86 @@ class Facts:
         self.calls += 1
         text = call.text[:_TEXT]
         if call.kind == "model":
-            self._models += 1
+            self.models += 1
             self._listen(text)
             self._count(call)
         else:
-            self._tools += 1
-            self._answers += len(text)
-            self._empty += len(text) < 40
+            self.tools += 1
+            self.answers += len(text)
+            self.empty += len(text) < 40
             self._act(call)
         if call.error:
-            self._errors += 1
-            self._streak += 1
+            self.errors += 1
+            self.streak += 1
         elif call.kind == "tool":
-            self._streak = 0
+            self.streak = 0
 
     def _listen(self, text: str) -> None:
         """Count the agent's text."""
         words = _WORD.findall(text.lower())
-        self._text += len(text)
-        self._full += len(text) >= _TEXT - 1
-        self._questions += "?" in text
-        self._numbers += len(_NUMBER.findall(text))
-        self._lists += text.count("\n-") + text.count("\n  ") + text.count("**")
-        self._words += len(words)
-        before = self._kinds[0]
+        self.said += len(text)
+        self.said_at_length += len(text) >= _TEXT - 1
+        self.questions += "?" in text
+        self.numbers += len(_NUMBER.findall(text))
+        self.lists += text.count("\n-") + text.count("\n  ") + text.count("**")
+        self.words += len(words)
+        before = self.kinds[0]
         for word in words:
             for place in _OF_AGENT.get(word, ()):
-                self._kinds[place] += 1
-        self._recent = 0.8 * self._recent + 0.2 * min(self._kinds[0] - before, 4)
-        self._covered.update(self._goal.intersection(words))
+                self.kinds[place] += 1
+        self.recent = 0.8 * self.recent + 0.2 * min(self.kinds[0] - before, 4)
+        self.covered.update(self.goal.intersection(words))
 
     def _count(self, call: Called) -> None:
         """Count the tokens and the cost of a model's call."""
         if call.tokens_in is not None:
-            self._priced += 1
-            self._resets += call.tokens_in < 0.7 * self._read_last
-            self._read_last = call.tokens_in
-            self._read += call.tokens_in
+            self.counted += 1
+            self.resets += call.tokens_in < 0.7 * self.tokens_in_last
+            self.tokens_in_last = call.tokens_in
+            self.tokens_in += call.tokens_in
             written = call.tokens_out or 0
-            self._written += written
-            self._longest = max(self._longest, written)
+            self.tokens_out += written
+            self.tokens_out_max = max(self.tokens_out_max, written)
         if call.cost is not None:
             self.has_cost = True
-            self._cost += call.cost
-            self._dearest = max(self._dearest, call.cost)
+            self.cost += call.cost
+            self.dearest = max(self.dearest, call.cost)
 
     def _act(self, call: Called) -> None:
         """Count the call of a tool."""
         arguments = call.arguments[:_ARGUMENTS]
-        again = self._seen.get(call.same, 0)
-        if again or len(self._seen) < _MOST:
-            self._seen[call.same] = again + 1
-        self._repeats += again > 0
-        self._most = max(self._most, again)
-        if len(self._resources) < _MOST:
-            self._resources.update(call.resources[:8])
-        times = self._named.get(call.name, 0)
-        if times or len(self._named) < _MOST:
-            self._named[call.name] = times + 1
-            self._named_sum += (times + 1) * log(times + 1) - (times * log(times) if times else 0.0)
+        again = self.seen.get(call.same, 0)
+        if again or len(self.seen) < _MOST:
+            self.seen[call.same] = again + 1
+        self.repeats += again > 0
+        self.most = max(self.most, again)
+        if len(self.resources) < _MOST:
+            self.resources.update(call.resources[:8])
+        times = self.named.get(call.name, 0)
+        if times or len(self.named) < _MOST:
+            self.named[call.name] = times + 1
+            self.named_sum += (times + 1) * log(times + 1) - (times * log(times) if times else 0.0)
         changes, searches, transfers = _traits(call.name)
         if changes or call.effect not in ("", "read") or _CHANGES.search(arguments):
-            self._writes += 1
+            self.writes += 1
         elif _TEST.search(f"{call.name} {arguments}"):
-            self._tests += 1
-        self._searches += searches
-        self._transfer = self._transfer or transfers
+            self.tests += 1
+        self.searches += searches
+        self.transfer = self.transfer or transfers
 
     def may_stop(self, after: float) -> bool:
         """Return True after enough calls, and enough seconds where there is a clock, to be judged."""
-        return self.calls >= FIRST_CALLS and (not self.has_clock or self._seconds >= after)
+        return self.calls >= FIRST_CALLS and (not self.has_clock or (self.clock.seconds or 0.0) >= after)
 
     @property
     def unseen(self) -> tuple[str, ...]:
         """The parts missing in the record: of tokens, cost, clock and goal."""
-        seen = (self._priced, self.has_cost, self.has_clock, self.has_goal)
+        seen = (self.counted, self.has_cost, self.has_clock, self.has_goal)
         return tuple(what for what, is_seen in zip(MEASURED, seen, strict=True) if not is_seen)
 
     def values(self) -> tuple[float, ...]:
         """Return the facts, in the order of ``FEATURES``."""
-        models, tools, users = self._models or 1, self._tools or 1, self._users or 1
-        refusals, doubts, troubles = self._kinds
-        thanks, insists, agrees, user_troubles = self._user_kinds
-        of_words = 20 / (self._words or 1)
-        length, conditions, numbers, sentences, quantities = self._of_goal
-        return (
-            log1p(self.steps),
-            log1p(self._users),
-            self._tools / (self.steps or 1),
-            log1p(self._errors),
-            self._errors / tools,
-            self._streak if self._streak < 6 else 6,
-            log1p(self._repeats),
-            log1p(self._most),
-            log1p(len(self._resources)),
-            log1p(self._read_last),
-            log1p(self._read),
-            log1p(self._written),
-            log1p(self._written / (self._priced or 1)),
-            log1p(self._longest),
-            log1p(self._resets),
-            log1p(100 * self._cost),
-            log1p(1000 * self._dearest),
-            log1p(self._seconds),
-            self._text / models / 100,
-            self._full / models,
-            self._answers / tools / 100,
-            self._empty / tools,
-            self._questions / models,
-            self._numbers / models,
-            self._lists / models,
-            log1p(self._writes),
-            self._writes / tools,
-            log1p(self._tests),
-            log1p(self._searches),
-            log1p(len(self._named)),
-            log(tools) - self._named_sum / tools,
-            1.0 if self._transfer else 0.0,
-            refusals * of_words,
-            self._recent,
-            doubts * of_words,
-            troubles * of_words,
-            self._user_text / users / 100,
-            self._user_questions / users,
-            log1p(thanks),
-            log1p(insists),
-            log1p(agrees),
-            log1p(user_troubles),
-            length,
-            conditions,
-            numbers,
-            sentences,
-            quantities,
-            len(self._covered) / (len(self._goal) or 1),
-        )
+        return tuple(value(self) for _, value in _FACTS.values())
 
 
 # ---- the model

@@ -9,7 +9,6 @@ MOST: Final = 10_000
 """Resources that are told apart; a run that has touched more has touched at least so many."""
 _BEGINNING: Final = 3
 """The number of first changes that define a run's initial scope."""
-_ENVIRONMENTS: Final = 100
 _AUTHORITY: Final = re.compile(r"[/?#]")
 _LEAST: Final = 2
 """Domains that any run may begin in: one more than one is no expansion yet."""
@@ -20,8 +19,6 @@ _READS: Final = frozenset({"", "read"})
 class ResourceScope:
     """The resources of a turn and their domains."""
 
-    __slots__ = ("_confirmed", "_domains", "_first", "_settling", "_touched", "environments", "latest", "outside")
-
     def __init__(self) -> None:
         self._touched: set[int] = set()
         self._domains: set[str] = set()
@@ -30,12 +27,9 @@ class ResourceScope:
         self._first = 0
         self.outside = 0
         self.latest = ""
-        self.environments: set[str] = set()
 
     def feed(self, call: Called) -> None:
         """Take note of what a call touched."""
-        if call.environment and len(self.environments) < _ENVIRONMENTS:
-            self.environments.add(call.environment)
         for resource in call.resources:
             if len(self._touched) < MOST:
                 self._touched.add(hash(resource))

@@ -1,7 +1,7 @@
 """Decide when an agent should ask automatically: five causes, each visible in a run. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -95,31 +95,34 @@ def cause_of(call: Called, asks: AgentAsks, seen: frozenset[str] | set[str]) -> 
 
 def near_marks(policy: Policy, asked: AbstractSet[str]) -> list[tuple[str, float]]:
     """Return from where on a signal is near, of the causes that have not been asked about."""
-    asks, signals = policy.agent_asks, policy.signals
-    drift, near = signals.scope_drift.intervene, asks.near
-    marks = [("scope_drift", drift * near)] if asks.drift and drift and "near_drift" not in asked else []
+    asks, drift = policy.agent_asks, policy.signals.scope_drift.intervene
+    marks = [("scope_drift", drift * asks.near)] if asks.drift and drift and "near_drift" not in asked else []
     if asks.limits and "near_limit" not in asked:
-        limits = ("budget", signals.budget), ("cost", signals.cost), ("duration", signals.duration)
-        marks += [(name, part.stop * near) for name, part in (*limits, ("resources", signals.resources)) if part.stop]
+        marks += [(name, stop * asks.near) for name, stop, _ in _limits(policy)]
     return marks
 
 
 def near(policy: Policy, values: Mapping[str, float]) -> tuple[str, str]:
     """Return the signal that is near its limit, and why; empty if none is."""
-    asks, signals = policy.agent_asks, policy.signals
+    asks, limit = policy.agent_asks, policy.signals.scope_drift.intervene
     drift = values.get("scope_drift")
-    limit = signals.scope_drift.intervene
     if asks.drift and drift is not None and limit is not None and limit * asks.near <= drift < limit:
         return "near_drift", f"the distance is {drift:.2f}, and the limit {limit:.2f}."
-    if not asks.limits:
-        return "", ""
+    for name, stop, words in _limits(policy) if asks.limits else ():
+        value = values.get(name)
+        if value is not None and asks.near * stop <= value < stop:
+            return "near_limit", f"{value / stop:.0%} {words}."
+    return "", ""
+
+
+def _limits(policy: Policy) -> Iterator[tuple[str, float, str]]:
+    """Yield the signals with a stop, each with the words for a part of it."""
+    signals = policy.signals
     for name, stop, words in (
         ("budget", signals.budget.stop, "of the budget is spent"),
         ("cost", signals.cost.stop, "of the dollars that stop me are spent"),
         ("duration", signals.duration.stop, "of the time that stops me is over"),
         ("resources", signals.resources.stop, "of the resources that stop me are touched"),
     ):
-        value = values.get(name)
-        if stop and value is not None and asks.near * stop <= value < stop:
-            return "near_limit", f"{value / stop:.0%} {words}."
-    return "", ""
+        if stop:
+            yield name, stop, words

@@ -6,7 +6,6 @@ import msgspec
 
 from midcourse.core import events as ev
 from midcourse.core.signals import TITLES, Curve, Past, Signal
-from midcourse.policy.observation import SIGNALS
 from midcourse.policy.signals.journal_reader import JournalReader
 from midcourse.policy.signals.run_monitor import RunMonitor
 from midcourse.policy.thresholds import Rule, threshold_state
@@ -79,7 +78,7 @@ class Gauges:
         values = self._oversight.values if now is None else self._oversight.values_at(now)
         rules = {rule.signal: rule for rule in self._rules}
         unseen = {one.signal: one.why for one in self._oversight.unseen()}
-        wanted = [name for name in SIGNALS if name in values or name in rules]
+        wanted = [name for name in TITLES if name in values or name in rules]
         return tuple(self._signal(name, values.get(name), rules.get(name), unseen.get(name), now) for name in wanted)
 
     def _signal(

@@ -9,8 +9,6 @@ _RECENT = 0.5
 class TokenRate:
     """The recent rate and the average of all requests before."""
 
-    __slots__ = ("_average", "_count", "_last", "_recent")
-
     def __init__(self) -> None:
         self._count = 0
         self._average = 0.0

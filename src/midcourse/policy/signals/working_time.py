@@ -6,8 +6,6 @@ from midcourse.policy.run_activity import AnyAct, Begun, Rested, WentOn
 class Stopwatch:
     """Active seconds of the turn."""
 
-    __slots__ = ("_at", "_rests", "_sum", "went_back")
-
     def __init__(self) -> None:
         self._sum = 0.0
         self._at: float | None = None
