@@ -31,6 +31,7 @@ CHANGING: Final = {
     "signals": frozenset({"at", "worked", "value", "history", "measured", "window"}),
     "inbox": frozenset({"reminded_at", "escalated_at", "escalated_to"}),
     "kill-switches": frozenset({"sentence"}),
+    "receipt": frozenset({"table"}),
 }
 """Fields of a page that change by themselves, or that only say its other fields in words."""
 QUIET: Final = midcourse.Settings(poll=0.05, unreachable_after=30.0, park_after=0.0)

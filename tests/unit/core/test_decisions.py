@@ -70,9 +70,9 @@ paused     | same        | message_not_found | message_not_found | same         
 waiting    | same        | message_not_found | message_not_found | running       | same
 cancelling | not_allowed | message_not_found | message_not_found | not_allowed   | not_allowed
 halted     | not_allowed | message_not_found | message_not_found | not_allowed   | not_allowed
-completed  | running     | message_not_found | message_not_found | session_ended | session_ended
-failed     | running     | message_not_found | message_not_found | session_ended | session_ended
-cancelled  | running     | message_not_found | message_not_found | session_ended | session_ended
+completed  | running     | message_not_found | message_not_found | session_ended | same
+failed     | running     | message_not_found | message_not_found | session_ended | same
+cancelled  | running     | message_not_found | message_not_found | session_ended | same
 """
 UNDO_AS_EVERYONE: Final = """
 in         | undo
