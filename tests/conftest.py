@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from midcourse.runtime import agents
 
 pytest.register_assert_rewrite("midcourse.testing")
+gc.disable()  # until all is imported: little of it is garbage
 
 settings.register_profile(
     "midcourse",
@@ -62,6 +63,7 @@ def pytest_collection_finish() -> None:
     """What was imported stays: no collection has to look through all the frameworks again, in any test."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
