@@ -18,8 +18,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode, checks
 
-from midcourse.server import CallerLimits, Server
+from midcourse.server import CallerLimits
 from midcourse.server.roles import LADDER
+from tests.server.documented import document
 from tests.server.live_server import TOKEN, Running, serving
 from tests.server.sessions_by_status import Standing, standing
 
@@ -33,7 +34,7 @@ LONG = ("backtest_policy", "calibrate_policy")
 SHORTEST = 0.05
 """Seconds that a request may want to wait here."""
 
-DOCUMENT = Server(store="memory://", token=TOKEN, agents={}).app.openapi()
+DOCUMENT = document()
 SCHEMA: Any = schemathesis.openapi.from_dict(DOCUMENT)
 OPERATIONS = {
     one["operationId"]: (path, method) for path, methods in DOCUMENT["paths"].items() for method, one in methods.items()
