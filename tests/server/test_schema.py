@@ -64,12 +64,14 @@ max_response_time = 200  # a machine may be slow
 include-path = ["/api/v1/policies/check", "/api/v1/sessions/bulk", "/api/v1/kill-switches/preview"]
 checks.allow_header_conformance.enabled = false
 """
-USUAL: list[tuple[str | None, str]] = [(None, "operate"), (None, "browser"), ("acme", "watch")]
-EVERY: list[tuple[str | None, str]] = [
-    (tenant, role) for tenant in (None, "acme") for role in (*LADDER, "session", "browser")
+USUAL = (None, "operate")
+CALLERS = [
+    pytest.param(tenant, role, marks=[pytest.mark.thorough] if (tenant, role) != USUAL else [])
+    for tenant in (None, "acme")
+    for role in (*LADDER, "session", "browser")
+    if (tenant, role) != ("acme", "session")
 ]
-CALLERS = USUAL if EXAMPLES <= 4 else [one for one in EVERY if one != ("acme", "session")]
-"""Whose token, or browser session, is used: who may most and least, or in a longer search all."""
+"""Whose token, or browser session, is used: whose answers are not all refusals; in ``make thorough`` everybody's."""
 
 
 @pytest.fixture(scope="module")
