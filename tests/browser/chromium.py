@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -52,3 +52,22 @@ def browsing() -> Generator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+_shared: list[tuple[Browser, ExitStack]] = []
+
+
+def shared() -> Browser:
+    """The browser of all tests that want one and follow one another. Each has windows of its own."""
+    if _shared and not _shared[0][0].is_connected():
+        close_shared()
+    if not _shared:
+        stack = ExitStack()
+        _shared.append((stack.enter_context(browsing()), stack))
+    return _shared[0][0]
+
+
+def close_shared() -> None:
+    """End it. While it is open an event loop of Playwright's runs, and the next test may need one of its own."""
+    while _shared:
+        _shared.pop()[1].close()
