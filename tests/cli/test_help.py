@@ -46,9 +46,11 @@ def test_each_group_has_an_example_and_does_nothing_by_itself(midcourse: Command
 
 
 def test_each_command_of_sessions_takes_a_store_a_server_and_json(midcourse: Command) -> None:
-    for path in (*EVERYDAY, "doctor", "inbox list", "policy save", "session rate", "kill-switch throw"):
+    policies = [f"policy {one}" for one in ("list", "show", "check", "diff", "history", "save")]
+    for path in (*EVERYDAY, *policies, "doctor", "inbox list", "session rate", "kill-switch throw"):
         options = {option for one in COMMANDS[path].params for option in one.opts}
         assert {"--store", "--url", "--token", "--json"} <= options, path
+    assert "--json" in {option for one in COMMANDS["policy backtest"].params for option in one.opts}
 
 
 def test_without_a_command_it_says_what_there_is(midcourse: Command) -> None:
