@@ -14,7 +14,7 @@ KEPT: Final = {
     "checkpoints": 6,
     "cli": 7,
     "client": 8,
-    "console": 8,
+    "console": 7,
     "control": 8,
     "crash": 16,
     "effects": 9,
