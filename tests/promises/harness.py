@@ -215,7 +215,7 @@ async def until_state(session: SessionHandle[Any], holds: Callable[[Session], bo
 
 
 async def until_asks(session: SessionHandle[Any], count: int = 1) -> tuple[OpenAsk, ...]:
-    """What it asks once it asks so much."""
+    """Return its asks once there are so many."""
     return (await until_state(session, lambda state: len(state.asks) >= count)).asks
 
 

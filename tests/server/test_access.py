@@ -238,7 +238,7 @@ class World:
     tokens: Mapping[str, str]
     sessions: Mapping[str, str]
     pages: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    """What the pages send of those who have logged in."""
+    """Headers of the pages of those who have logged in."""
 
     async def headers(self, who: Credential) -> dict[str, str]:
         """What a request of a credential carries."""
