@@ -6,14 +6,20 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from midcourse.runtime import agents
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 pytest.register_assert_rewrite("midcourse.testing")
+gc.disable()  # until all is imported: little of it is garbage
 
 settings.register_profile(
     "midcourse",
@@ -62,6 +68,45 @@ def pytest_collection_finish() -> None:
     """What was imported stays: no collection has to look through all the frameworks again, in any test."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+
+
+@pytest.fixture(scope="module")
+def _nothing_old_to_collect() -> None:
+    """For modules whose tests collect garbage: they look through what they have made, not through all before them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+    gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long, so that all end together, and have those that need a browser follow one another."""
+    items.sort(key=lambda item: (not _needs_browser(item), item.get_closest_marker("timeout") is None))
+
+
+def _needs_browser(item: pytest.Item | None) -> bool:
+    return isinstance(item, pytest.Function) and "browser" in item.fixturenames
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Browser":
+    """A real browser; it stays open for the next test that needs one."""
+    from tests.browser import chromium
+
+    return chromium.shared()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Close the browser before a test that needs none."""
+    try:
+        return (yield)
+    finally:
+        if _needs_browser(item) and not _needs_browser(nextitem):
+            from tests.browser import chromium
+
+            chromium.close_shared()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -3,7 +3,8 @@
 Most of the time of a fresh interpreter goes into its imports. Here one process has them in memory, and forks for each
 program. The program is a process of its own all the same, and a child of the tests: it is stopped, killed and waited
 for as any other. ``install`` makes ``subprocess`` start so what this page knows how to start: ``python -m MODULE``,
-``python SCRIPT``, both with ``-W error`` if wanted, and ``midcourse``. Everything else starts as it always does.
+``python SCRIPT``, both with ``-W error`` if wanted, ``midcourse``, and the processes in which plain functions run.
+Everything else starts as it always does.
 """
 
 import ast
@@ -24,7 +25,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, TypedDict, cast
 
+import midcourse
+from midcourse.runtime.process_calls import PROGRAM, serve
+
 ROOT: Final = Path(__file__).parents[1]
+HERE: Final = str(Path(midcourse.__file__).parents[1])
+"""The entry of the path where the package is found."""
 AHEAD: Final = ("midcourse.cli.main", "midcourse.server")
 """What nearly every program imports."""
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER, see prctl(2)
@@ -34,7 +40,7 @@ class _Wish(TypedDict):
     """A program to start."""
 
     argv: list[str]
-    kind: Literal["command", "module", "script"]
+    kind: Literal["command", "module", "script", "calls"]
     cwd: str
     env: dict[str, str]
     session: bool
@@ -115,16 +121,16 @@ def install() -> Callable[[], None]:
     ) -> None:
         pipes = (p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
         wish = None
-        if not (executable or preexec or passed or shell or gid or gids or uid or umask != -1 or group != -1):
+        if not (executable or preexec or shell or gid or gids or uid or umask != -1 or group != -1):
             wish = _understood(args, cwd, env, session)
-        if wish is None:
+        if wish is None or (wish["kind"] == "calls") != bool(passed):
             rest = (executable, preexec, close, passed, cwd, env, info, flags, shell, *pipes, restore, gid, gids, uid)
             usual(self, args, *rest, umask, session, group)
             return
         if not fork:
             fork.append(_Fork())
         given = zip((p2cread, c2pwrite, errwrite), range(3), strict=True)
-        self.pid = fork[0].start(wish, [own if own != -1 else usually for own, usually in given])
+        self.pid = fork[0].start(wish, [*(own if own != -1 else usually for own, usually in given), *passed])
         self._child_created = True
         self._close_pipe_fds(*pipes)
 
@@ -160,6 +166,8 @@ def _understood(args: Any, cwd: Any, env: Mapping[Any, Any] | None, session: boo
     }
     if command[0] == "midcourse":
         return wish
+    if command[0] == sys.executable and PROGRAM in rest and HERE in rest:
+        return {**wish, "argv": rest[rest.index(PROGRAM) + 1 :], "kind": "calls"}
     if command[0] == sys.executable and rest[0] == "-m":
         return {**wish, "argv": rest[1:], "kind": "module"}
     if command[0] == sys.executable and rest[0].endswith(".py"):
@@ -182,12 +190,12 @@ def main(descriptor: int) -> None:
     for name in AHEAD:
         importlib.import_module(name)
     known = set[Path]()
-    while head := socket.recv_fds(line, 4, 3):
+    while head := socket.recv_fds(line, 4, 4):
         size, descriptors, _, _ = head
         if not size:
             return
         wish: _Wish = json.loads(_received(line, int.from_bytes(size, "big")))
-        if wish["kind"] != "command":
+        if wish["kind"] in {"module", "script"}:
             program = wish["argv"][0]
             _import_ahead(_file_of(program) if wish["kind"] == "module" else Path(wish["cwd"], program), known)
         # A copy made by a fork shares what neither side writes to: nothing that is here now is to be collected.
@@ -198,6 +206,8 @@ def main(descriptor: int) -> None:
                 os._exit(0)  # so that the tests become the parent
             while os.getppid() != parent:
                 os.sched_yield()
+            if wish["session"]:
+                os.setsid()  # before it is known: its group may be killed at once
             line.sendall(os.getpid().to_bytes(4, "big"))
             line.close()
             _become(wish, descriptors)
@@ -231,9 +241,7 @@ def _file_of(module: str) -> Path:
 
 def _become(wish: _Wish, descriptors: Sequence[int]) -> NoReturn:
     """Be that program, from its first line to the end of this process."""
-    if wish["session"]:
-        os.setsid()
-    for descriptor, own in zip(descriptors, range(3), strict=True):
+    for descriptor, own in zip(descriptors, range(3), strict=False):
         os.dup2(descriptor, own)
         os.close(descriptor)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -252,6 +260,9 @@ def _become(wish: _Wish, descriptors: Sequence[int]) -> NoReturn:
         warnings.simplefilter("error")
         sys.warnoptions[:] = ["error"]
     sys.orig_argv = [sys.executable, *wish["argv"]]
+    if wish["kind"] == "calls":
+        sys.path[:] = wish["argv"][1:]
+        serve(descriptors[3])
     if wish["kind"] == "command":
         from midcourse.cli import main as command
 

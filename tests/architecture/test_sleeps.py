@@ -9,19 +9,19 @@ from typing import Final
 
 TESTS: Final = Path(__file__).parents[1]
 KEPT: Final = {
-    "adapters": 29,
+    "adapters": 22,
     "chaos": 20,
     "checkpoints": 6,
-    "cli": 8,
+    "cli": 7,
     "client": 8,
-    "console": 8,
+    "console": 7,
     "control": 8,
     "crash": 16,
     "effects": 9,
     "examples": 4,
     "models": 5,
     "monitors": 1,
-    "promises": 16,
+    "promises": 14,
     "replay": 3,
     "server": 17,
     "telemetry": 1,

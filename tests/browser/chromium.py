@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,15 @@ from playwright.sync_api import Browser, sync_playwright
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 APPLICATIONS: Final = ("Chromium", "Google Chrome")
+WITHOUT: Final = (
+    # A window of each context drew the suggestions of its address bar, hidden: most of the work of a short test.
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "AimEnabled"),
+    # What Playwright switches off, with a list that the one here replaces.
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades", "LensOverlay"),
+    *("HttpsFirstBalancedModeAutoEnable", "MediaRouter", "PaintHolding", "ThirdPartyStoragePartitioning"),
+    *("AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints", "NetworkTimeServiceQuerying", "PreconnectToSearch"),
+)
+"""Features of the browser that no test is about."""
 FLAGS: Final = (
     "--no-sandbox",
     "--disable-gpu",
@@ -19,6 +28,7 @@ FLAGS: Final = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    f"--disable-features={','.join(WITHOUT)}",
 )
 
 
@@ -42,3 +52,22 @@ def browsing() -> Generator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+_shared: list[tuple[Browser, ExitStack]] = []
+
+
+def shared() -> Browser:
+    """The browser of all tests that want one and follow one another. Each has windows of its own."""
+    if _shared and not _shared[0][0].is_connected():
+        close_shared()
+    if not _shared:
+        stack = ExitStack()
+        _shared.append((stack.enter_context(browsing()), stack))
+    return _shared[0][0]
+
+
+def close_shared() -> None:
+    """End it. While it is open an event loop of Playwright's runs, and the next test may need one of its own."""
+    while _shared:
+        _shared.pop()[1].close()

@@ -8,7 +8,6 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.chromium import browsing
 from tests.browser.cut_connection import cutting
 from tests.browser.pages import ChatPage, static_files
 from tests.examples.demo_server import Served, free_port, served
@@ -20,12 +19,6 @@ DELETED = "Deleted 38 records; 258 are left. They can be put back."
 SECONDS = 30_000.0
 
 expect.set_options(timeout=SECONDS)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

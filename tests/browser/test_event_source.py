@@ -5,9 +5,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.chromium import browsing
 from tests.console.pages import link_for
 from tests.examples.demo_server import served
 from tests.examples.expected import ROOT
@@ -17,16 +16,16 @@ PAGE = ROOT / "docs" / "how-to" / "follow-events.md"
 
 
 @pytest.mark.timeout(180)
-def test_the_javascript_of_follow_events_follows_events(tmp_path: Path) -> None:
+def test_the_javascript_of_follow_events_follows_events(browser: Browser, tmp_path: Path) -> None:
     (script,) = (block.body for block in blocks(PAGE.read_text(encoding="utf-8")) if block.kind == "js")
-    with served(tmp_path, "--demo") as server, browsing() as browser:
+    with served(tmp_path, "--demo") as server, browser.new_context() as context:
         api = httpx2.Client(
             base_url=f"{server.url}/api/v1", headers={"Authorization": f"Bearer {server.token}"}, timeout=30
         )
         api.post(
             "/sessions", json={"agent": "order-desk", "goal": "Order 3 bolts for acme", "session_id": "sess_clean"}
         )
-        page = browser.new_page()
+        page = context.new_page()
         page.goto(link_for(server.url, server.token))
         expect(page.get_by_role("heading", name="Fleet")).to_be_visible()
         with page.expect_console_message(lambda said: "session.completed" in said.text, timeout=60_000):
@@ -56,9 +55,11 @@ FOLLOWS = """async () => {
 
 
 @pytest.mark.timeout(180)
-def test_a_browser_and_the_console_begin_anew_where_the_journal_is_another_one(tmp_path: Path) -> None:
+def test_a_browser_and_the_console_begin_anew_where_the_journal_is_another_one(
+    browser: Browser, tmp_path: Path
+) -> None:
     """A page hears ``reset`` and then all; the console forgets what it drew, and continues with what is there."""
-    with served(tmp_path, "--demo") as server, browsing() as browser:
+    with served(tmp_path, "--demo") as server, browser.new_context() as context:
         api = httpx2.Client(
             base_url=f"{server.url}/api/v1", headers={"Authorization": f"Bearer {server.token}"}, timeout=30
         )
@@ -67,7 +68,7 @@ def test_a_browser_and_the_console_begin_anew_where_the_journal_is_another_one(t
             api.post("/sessions", json=body)
             api.get("/sessions/sess_clean/result", params={"wait": 60})
             events = api.get("/sessions/sess_clean/events").json()["events"]
-        page = browser.new_page()
+        page = context.new_page()
         page.goto(link_for(server.url, server.token))
         expect(page.get_by_role("heading", name="Fleet")).to_be_visible()
         heard = page.evaluate(FOLLOWS)

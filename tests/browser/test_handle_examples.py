@@ -9,7 +9,6 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.chromium import browsing
 from tests.browser.pages import static_files
 from tests.examples.demo_server import Served, served
 from tests.examples.expected import ROOT
@@ -18,12 +17,6 @@ pytestmark = pytest.mark.timeout(180)
 FOLDER = ROOT / "examples" / "handle"
 CONSOLE = ROOT / "console"
 SECONDS = 30_000.0
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture

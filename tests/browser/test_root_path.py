@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+from playwright.sync_api import Browser
 
-from tests.browser.chromium import browsing
 from tests.console.pages import link_for
 from tests.examples.demo_server import served
 from tests.server.prefix_proxy import stripping
@@ -15,12 +15,12 @@ ROOT = "/tools/mid-course"
 
 
 @pytest.mark.timeout(180)
-def test_everything_works_below_the_prefix_that_a_proxy_takes_away(tmp_path: Path) -> None:
+def test_everything_works_below_the_prefix_that_a_proxy_takes_away(browser: Browser, tmp_path: Path) -> None:
     """Links, redirects, the cookie, Location, the document's server, and the console in a browser."""
     with (
         served(tmp_path, "--demo", "--root-path", f"{ROOT}/") as server,
         stripping(ROOT, server.port) as port,
-        browsing() as browser,
+        browser.new_context() as context,
     ):
         assert f"below {ROOT}" in server.said
         origin = f"http://127.0.0.1:{port}"
@@ -40,7 +40,6 @@ def test_everything_works_below_the_prefix_that_a_proxy_takes_away(tmp_path: Pat
                 assert client.options("/api/v1/sessions").headers["allow"] == "GET, HEAD, OPTIONS, POST"
         name = made.json()["id"]
         asked: list[tuple[str, int]] = []
-        context = browser.new_context()
         page = context.new_page()
         page.on("response", lambda one: asked.append((urlsplit(one.url).path, one.status)))
         link = link_for(f"{origin}{ROOT}", server.token)

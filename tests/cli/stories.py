@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import midcourse
-from tests.promises.harness import until
+from tests.promises.harness import until, until_asks
 
 UMLAUT = "Die Rechnungen für März löschen? 🗑"
 EVIL = "mail \x1b[31mred\x1b[0m \u202egnp.exe [bold]not markup[/bold]\nsecond line"
@@ -91,8 +91,7 @@ async def tell(store: Path) -> None:
             session = await mc.start(agent, goal, session_id=name)
             await session.next_ask(timeout=10)
         two = await mc.get("sess_two")
-        while len((await two.state()).asks) < 2:
-            await asyncio.sleep(0.01)
+        await until_asks(two, 2)
         cancelled = await mc.start(writer, "to be cancelled", session_id="sess_cancelled")
         await cancelled.next_ask(timeout=10)
         await cancelled.cancel("wrong customer", until="stopped")

@@ -170,10 +170,3 @@ def test_files_of_several_formats_are_read_together(midcourse: Command) -> None:
     assert done.code == 0, done.err
     assert set(done.json()["sources"]) == {"fixer", "desk", "claude_code", "otel"}
     assert "The price of nobody-9 is unknown" in done.err
-
-
-def test_its_help_has_an_example(midcourse: Command) -> None:
-    done = midcourse("policy", "backtest", "--help")
-    assert "Examples:" in done.out
-    assert "  midcourse policy backtest" in done.out
-    assert "--json" in done.out

@@ -24,11 +24,16 @@ AVOIDED = re.compile(
 
 
 @pytest.mark.parametrize("path", COMMANDS)
-def test_each_help_has_an_example_of_its_command(midcourse: Command, path: str) -> None:
+def test_each_help_has_an_example_of_its_command_and_is_in_plain_english(midcourse: Command, path: str) -> None:
     done = midcourse(*path.split(), "--help")
     assert done.code == 0
     assert re.search("Examples?:\n", done.out)
     assert f"  midcourse {path}" in done.out
+    assert_is_plain(done.out)
+
+
+def assert_is_plain(text: str) -> None:
+    assert AVOIDED.findall(" ".join(text.split())) == []
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -36,21 +41,18 @@ def test_each_group_has_an_example_and_does_nothing_by_itself(midcourse: Command
     done = midcourse(group)
     assert "Examples:\n" in done.err
     assert f"  midcourse {group} " in done.err
+    assert_is_plain(done.err)
     shown = re.findall(rf"^  +midcourse {group} ([a-z-]+)", done.err, re.MULTILINE)
     assert shown
     assert set(shown) <= set(ROOT.commands[group].commands)
 
 
-@pytest.mark.parametrize("path", ["", *GROUPS, *COMMANDS])
-def test_each_help_is_in_plain_english(midcourse: Command, path: str) -> None:
-    said = " ".join(midcourse(*path.split(), "--help").out.split())
-    assert AVOIDED.findall(said) == []
-
-
 def test_each_command_of_sessions_takes_a_store_a_server_and_json(midcourse: Command) -> None:
-    for path in (*EVERYDAY, "doctor", "inbox list", "policy save", "session rate", "kill-switch throw"):
+    policies = [f"policy {one}" for one in ("list", "show", "check", "diff", "history", "save")]
+    for path in (*EVERYDAY, *policies, "doctor", "inbox list", "session rate", "kill-switch throw"):
         options = {option for one in COMMANDS[path].params for option in one.opts}
         assert {"--store", "--url", "--token", "--json"} <= options, path
+    assert "--json" in {option for one in COMMANDS["policy backtest"].params for option in one.opts}
 
 
 @pytest.mark.parametrize("kind", cmd.SENT, ids=cmd.verb)
@@ -81,6 +83,7 @@ def test_without_a_command_it_says_what_there_is(midcourse: Command) -> None:
         assert f"\n  {name} " in done.out
     assert "..." not in done.out.partition("Commands:")[2]
     assert len(EVERYDAY) <= 12
+    assert_is_plain(done.out)
     assert set(ROOT.commands) == {*EVERYDAY, *SERVING, *GROUPS}
 
 

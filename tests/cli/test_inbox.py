@@ -4,7 +4,6 @@ import asyncio
 import dataclasses
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from midcourse import Terms
@@ -148,10 +147,3 @@ def test_the_help_says_how_a_webhook_is_told_of_all_and_so_it_is(midcourse: Comm
     assert "Default: all of them." in said
     assert "Or all" not in said
     assert midcourse("webhook", "add", DEAD, "--json").json()["webhook"]["kinds"] == ["*"]
-
-
-@pytest.mark.parametrize("command", [("inbox", "list"), ("inbox", "take"), ("inbox", "hand-over"), ("webhook", "add")])
-def test_each_help_has_examples(midcourse: Command, command: tuple[str, ...]) -> None:
-    done = midcourse(*command, "--help")
-    assert "Examples:" in done.out
-    assert f"  midcourse {' '.join(command)}" in done.out

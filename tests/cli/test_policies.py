@@ -136,15 +136,6 @@ def test_the_schema_is_printed(midcourse: Command) -> None:
     assert midcourse("policy", "schema").json() == schema()
 
 
-@pytest.mark.parametrize("command", ["list", "show", "check", "diff", "history", "save"])
-def test_each_help_has_an_example_and_says_what_changes(midcourse: Command, command: str) -> None:
-    done = midcourse("policy", command, "--help")
-
-    assert done.code == 0
-    for word in ("Examples:", f"  midcourse policy {command}", "--json", "--store", "--url"):
-        assert word in done.out
-
-
 def test_a_store_is_made_by_the_first_save(midcourse: Command, folder: Path, file: str) -> None:
     (folder / ".midcourse" / "midcourse.db").unlink()
 

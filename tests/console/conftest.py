@@ -1,4 +1,4 @@
-"""A browser and a server for each module, a window for each test."""
+"""A server for each module, a window for each test."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +9,6 @@ from playwright.sync_api import Browser, BrowserContext, expect
 import midcourse
 from midcourse.server import CallerLimits
 from midcourse.server.console_files import is_built
-from tests.browser.chromium import browsing
 from tests.console.agents import AGENTS, GATES
 from tests.console.pages import Api, Window, let_in
 from tests.server.live_server import Running, serving
@@ -19,14 +18,7 @@ SETTINGS = midcourse.Settings(poll=0.05)
 LIMITS = CallerLimits(rate=10_000, burst=10_000)
 
 Opening = Callable[..., Window]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One browser. Not for longer: an event loop of Playwright's runs while it is open, and stands in others' way."""
-    expect.set_options(timeout=SECONDS)
-    with browsing() as found:
-        yield found
+expect.set_options(timeout=SECONDS)
 
 
 @pytest.fixture(scope="module")

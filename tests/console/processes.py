@@ -1,9 +1,6 @@
 """Servers in processes of their own, to stop and to kill, and a store that another process holds."""
 
-import asyncio
-import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Generator
@@ -12,15 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import uvicorn
-
 import midcourse
 from midcourse.server import CallerLimits, Server
-from midcourse.server.http_protocol import PatientProtocol
 from tests.console.agents import AGENTS
 from tests.server.live_server import TOKEN
+from tests.server.server_process import begun, serve
 
-ROOT: Final = Path(__file__).parents[2]
 _HOLD: Final = """
 import sqlite3, sys
 held = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -61,20 +55,8 @@ class Process:
 @contextmanager
 def process(store: Path, *options: str, port: int = 0) -> Generator[Process]:
     """A server over ``store``; with ``watches`` it drives no session, so that another process is their worker."""
-    command = [sys.executable, "-m", "tests.console.processes", f"sqlite:///{store}", str(port), *options]
-    started = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
-    try:
-        assert started.stdout is not None
-        line = started.stdout.readline()
-        assert line, "the server ended before it began"
-        yield Process(started, int(line))
-    finally:
-        if started.poll() is None:
-            started.send_signal(signal.SIGCONT)
-            started.kill()
-        started.wait()
-        if started.stdout is not None:
-            started.stdout.close()
+    with begun("tests.console.processes", store, port, *options) as (started, found):
+        yield Process(started, found)
 
 
 @contextmanager
@@ -93,7 +75,7 @@ def held(store: Path) -> Generator[None]:
 
 
 def main(store: str, port: int, *options: str) -> None:
-    """Serve until a signal comes. The first line printed is the port."""
+    """Serve the agents of the console's tests."""
     server = Server(
         store=store,
         token=TOKEN,
@@ -104,17 +86,7 @@ def main(store: str, port: int, *options: str) -> None:
         limits=CallerLimits(rate=10_000, burst=10_000),
         grace=1.0,
     )
-    listening = socket.create_server(("127.0.0.1", port))
-    running = uvicorn.Server(uvicorn.Config(server.app, http=PatientProtocol, log_level="warning"))
-
-    async def serve() -> None:
-        serving = asyncio.create_task(running.serve([listening]))
-        while not running.started and not serving.done():
-            await asyncio.sleep(0.01)
-        print(listening.getsockname()[1], flush=True)
-        await serving
-
-    asyncio.run(serve())
+    serve(server, port)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import midcourse
 from midcourse.core.events import Mode, Recorded, event_type
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.replies import Durability
+from midcourse.core.session import OpenAsk, Session
 from midcourse.handle import LocalTransport, Midcourse, SessionHandle
 from midcourse.ports.store import InboxRow, Store
 from midcourse.runtime.agents import OnNewVersion
@@ -200,6 +201,22 @@ async def until_status(session: SessionHandle[Any], *statuses: str) -> str:
         return status
     finally:
         await stop_watching(watching)
+
+
+async def until_state(session: SessionHandle[Any], holds: Callable[[Session], bool]) -> Session:
+    """The session's state once that holds of it. It is looked at after each event."""
+    watching = session.watch((await session.state()).position, follow=True)
+    try:
+        while not holds(state := await session.state()):
+            await anext(watching)
+        return state
+    finally:
+        await stop_watching(watching)
+
+
+async def until_asks(session: SessionHandle[Any], count: int = 1) -> tuple[OpenAsk, ...]:
+    """Return its asks once there are so many."""
+    return (await until_state(session, lambda state: len(state.asks) >= count)).asks
 
 
 async def until_true(condition: Callable[[], bool]) -> None:

@@ -18,7 +18,7 @@ from midcourse.policy.versions import save as save_policy
 from midcourse.runtime.supervisor import Supervisor
 from midcourse.runtime.tools import declared_tool, register
 from midcourse.stores.sqlite.memory import MemoryStore
-from tests.promises.harness import Place, history, resumable, until_status, until_true
+from tests.promises.harness import Place, history, resumable, until_asks, until_status, until_true
 
 
 class Deploy:
@@ -354,9 +354,7 @@ async def test_parallel_calls_are_asked_about_one_by_one(place: Place) -> None:
     one = resumable(agent)
     async with place.open(one) as mc:
         session = await mc.start(one)
-        while len((await session.state()).asks) < 3:
-            await asyncio.sleep(0.002)
-        for ask in (await session.state()).asks:
+        for ask in await until_asks(session, 3):
             await session.answer("refuse" if '["y"]' in ask.prompt else "approve", ask=ask.id)
         assert await session.result() == ["deployed x", "NotApproved", "deployed z"]
         assert sorted(deploy.done) == ["x", "z"]

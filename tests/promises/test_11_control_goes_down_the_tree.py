@@ -101,9 +101,9 @@ async def test_a_stop_that_cannot_be_written_is_not_called_stopped_while_a_child
         await asyncio.to_thread(entered.wait)
         store.fails = lambda name: name == "put"
         reply = await session.pause()
-        assert (reply.level, reply.durable, [call.name for call in reply.running]) == ("stopping", False, ["write"])
         may_end.set()
         store.work_again()
+        assert (reply.level, reply.durable, [call.name for call in reply.running]) == ("stopping", False, ["write"])
         await until_status(session, "paused")
 
 

@@ -29,7 +29,7 @@ from midcourse.ports.sender import AGENT_HEADER, agent_here
 from midcourse.server.tokens import TokenStore
 from midcourse.tools.shell import shell_in
 from tests.promises.a_tool import in_a_process
-from tests.promises.harness import Place, resumable, silence, until_status, until_true
+from tests.promises.harness import Place, resumable, silence, until_state, until_status, until_true
 from tests.properties.test_agents import controls, kept
 from tests.server.live_server import TOKEN
 from tests.server.stream_reader import Latch, served
@@ -147,9 +147,7 @@ async def _waiting(mc: Midcourse, agent: midcourse.Agent[Any]) -> SessionHandle[
     if agent is not PARENT:
         await until_status(session, "waiting")
         return session
-    while not (asks := (await session.state()).child_asks):
-        await asyncio.sleep(0.005)
-    return await mc.get(asks[0].child)
+    return await mc.get((await until_state(session, lambda state: bool(state.child_asks))).child_asks[0].child)
 
 
 @pytest.mark.parametrize("said", SAID)

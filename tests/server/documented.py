@@ -2,11 +2,14 @@
 
 import json
 import re
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI
 from starlette.routing import compile_path
 from starlette.types import Message, Receive, Scope, Send
+
+from midcourse.server import Server
 
 OPEN = {500, 503, 507}
 """Statuses with codes beyond those that are named: a store has many ways to fail."""
@@ -14,28 +17,38 @@ OF_NO_ADDRESS = {"not_found", "method_not_allowed", "unreadable_body", "too_many
 """Codes of requests that reach no address, or of what stands before all of them."""
 
 
+@cache
+def document() -> dict[str, Any]:
+    """The document of every server: all have the same addresses."""
+    return Server(store="memory://", token="a-token-for-the-document", agents={}).app.openapi()
+
+
+@cache
+def addresses() -> tuple[tuple[re.Pattern[str], str, dict[int, set[str]]], ...]:
+    """Each address, its method and the codes of each status it may answer."""
+    found = list[tuple[re.Pattern[str], str, dict[int, set[str]]]]()
+    shared = document()["components"]["responses"]
+    # An address without a part that varies comes before one with it.
+    for place, methods in sorted(document()["paths"].items(), key=lambda one: one[0].count("{")):
+        for verb, operation in methods.items():
+            answers = dict[int, set[str]]()
+            for status, one in operation["responses"].items():
+                told = shared[one["$ref"].rpartition("/")[2]] if "$ref" in one else one
+                answers[int(status)] = set(told.get("x-codes", ()))
+            found.append((compile_path(place)[0], verb.upper(), answers))
+    return tuple(found)
+
+
 class Documented:
     """An application, and what it answered that its document does not tell of."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app
-        self._known = list[tuple[re.Pattern[str], str, dict[int, set[str]]]]()
         self.undocumented: set[str] = set()
 
     def _codes(self, method: str, path: str) -> dict[int, set[str]] | None:
-        if not self._known:
-            document: dict[str, Any] = self._app.openapi()
-            shared = document["components"]["responses"]
-            # An address without a part that varies comes before one with it.
-            for place, methods in sorted(document["paths"].items(), key=lambda one: one[0].count("{")):
-                for verb, operation in methods.items():
-                    answers = dict[int, set[str]]()
-                    for status, one in operation["responses"].items():
-                        told = shared[one["$ref"].rpartition("/")[2]] if "$ref" in one else one
-                        answers[int(status)] = set(told.get("x-codes", ()))
-                    self._known.append((compile_path(place)[0], verb.upper(), answers))
         wanted = "GET" if method == "HEAD" else method
-        return next((codes for pattern, verb, codes in self._known if verb == wanted and pattern.match(path)), None)
+        return next((codes for pattern, verb, codes in addresses() if verb == wanted and pattern.match(path)), None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import uvicorn
@@ -89,15 +90,15 @@ class Alone:
 
 
 @contextmanager
-def alone(store: Path, port: int = 0) -> Generator[Alone]:
-    """A server over ``store`` in a process of its own, on ``port`` if that is given."""
-    command = [sys.executable, "-m", "tests.server.server_process", f"sqlite:///{store}", str(port)]
+def begun(module: str, store: Path, port: int, *options: str) -> Generator[tuple["subprocess.Popen[str]", int]]:
+    """A program of these tests that serves ``store``, and its port. It ends with the block, also if it was stopped."""
+    command = [sys.executable, "-m", module, f"sqlite:///{store}", str(port), *options]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, "the server ended before it began"
-        yield Alone(process, int(line))
+        yield process, int(line)
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGCONT)
@@ -107,8 +108,30 @@ def alone(store: Path, port: int = 0) -> Generator[Alone]:
             process.stdout.close()
 
 
-def main(store: str, port: int) -> None:
+@contextmanager
+def alone(store: Path, port: int = 0) -> Generator[Alone]:
+    """A server over ``store`` in a process of its own, on ``port`` if that is given."""
+    with begun("tests.server.server_process", store, port) as (process, found):
+        yield Alone(process, found)
+
+
+def serve(server: Server, port: int, **more: Any) -> None:
     """Serve until a signal comes. The first line printed is the port."""
+    listening = socket.create_server(("127.0.0.1", port))
+    running = uvicorn.Server(uvicorn.Config(server.app, http=PatientProtocol, log_level="warning", **more))
+
+    async def until_a_signal() -> None:
+        serving = asyncio.create_task(running.serve([listening]))
+        while not running.started and not serving.done():
+            await asyncio.sleep(0.01)
+        print(listening.getsockname()[1], flush=True)
+        await serving
+
+    asyncio.run(until_a_signal())
+
+
+def main(store: str, port: int) -> None:
+    """Serve the agents of this page."""
     server = Server(
         store=store,
         token=TOKEN,
@@ -118,18 +141,7 @@ def main(store: str, port: int) -> None:
         limits=CallerLimits(rate=10_000, burst=10_000),
         grace=1.0,
     )
-    listening = socket.create_server(("127.0.0.1", port))
-    config = uvicorn.Config(server.app, http=PatientProtocol, log_level="warning", timeout_graceful_shutdown=None)
-    running = uvicorn.Server(config)
-
-    async def serve() -> None:
-        serving = asyncio.create_task(running.serve([listening]))
-        while not running.started and not serving.done():
-            await asyncio.sleep(0.01)
-        print(listening.getsockname()[1], flush=True)
-        await serving
-
-    asyncio.run(serve())
+    serve(server, port, timeout_graceful_shutdown=None)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ What is expected is read from the published table, ``docs/reference/access.md``:
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -237,16 +237,21 @@ class World:
     anybody: httpx2.AsyncClient
     tokens: Mapping[str, str]
     sessions: Mapping[str, str]
+    pages: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """Headers of the pages of those who have logged in."""
 
     async def headers(self, who: Credential) -> dict[str, str]:
         """What a request of a credential carries."""
+        if who.page and who.name in self.pages:
+            return self.pages[who.name]
         if who.page:
             login = await self.anybody.post("/api/v1/login", json={"credential": self.tokens[who.name]})
             assert login.status_code == 200, login.text
             self.anybody.cookies.clear()
             cookie = login.headers["Set-Cookie"].partition(";")[0]
             origin = str(self.anybody.base_url).rstrip("/")
-            return {"Cookie": cookie, "Midcourse-Page": login.json()["page_key"], "Origin": origin}
+            self.pages[who.name] = {"Cookie": cookie, "Midcourse-Page": login.json()["page_key"], "Origin": origin}
+            return self.pages[who.name]
         found = {"Authorization": f"Bearer {self.tokens[who.name]}"} if who.name != "nobody" else {}
         return found | ({AGENT_HEADER: self.sessions["own"]} if who.says_agent else {})
 
@@ -259,6 +264,8 @@ class World:
         names = {"message": "msg_99", "digest": "none", "name": "nobody", "ask": "ask_1", "webhook": "none"}
         where = place_of(path).format(session_id=session, switch="none", **names)
         headers = await self.headers(who)
+        if address == "DELETE /login":
+            self.pages.pop(who.name, None)
         async with self.anybody.stream(method, where, json=sent, headers=headers) as response:
             assert response.status_code < 500, (address, who.name)
             if response.status_code not in (401, 403, 404, 422):

@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from midcourse.errors import InvalidInput
 from midcourse.server import CallerLimits, Server
 from midcourse.server.conventions import Prefixed
+from tests.server.documented import document
 from tests.server.live_server import TOKEN, Running, serving
 from tests.server.sessions_by_status import standing
 from tests.server.test_tenants import TABLE
@@ -18,7 +19,7 @@ from tests.server.test_tenants import TABLE
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE")
 FRIEND = "https://friend.example"
 FORM = "application/x-www-form-urlencoded"
-DOCUMENT: dict[str, Any] = Server(store="memory://", token=TOKEN, agents={}).app.openapi()
+DOCUMENT: dict[str, Any] = document()
 WITH_BODY = [
     (method.upper(), path)
     for path, methods in DOCUMENT["paths"].items()

@@ -16,17 +16,17 @@ from fastapi.openapi.models import OpenAPI
 import midcourse
 from midcourse.core import commands as cmd
 from midcourse.core.commands import Role
-from midcourse.server import Server
 from midcourse.server.delivered_asks import TOO_LATE
 from midcourse.server.problem_codes import CODES
 from midcourse.server.problems import BY_CLASS, status_of
 from midcourse.server.roles import LADDER
+from tests.server.documented import document
 from tests.server.live_server import TOKEN, Running, serving
 from tests.server.sessions_by_status import Standing, standing
 
 Schema = Mapping[str, Any]
 ROOT = Path(__file__).parents[2]
-DOCUMENT: dict[str, Any] = Server(store="memory://", token=TOKEN, agents={}).app.openapi()
+DOCUMENT: dict[str, Any] = document()
 OPERATIONS: dict[str, dict[str, Any]] = {
     one["operationId"]: one for methods in DOCUMENT["paths"].values() for one in methods.values()
 }

@@ -24,9 +24,9 @@ from midcourse.policy.artifact_shelf import ARTIFACTS, artifact_items
 from midcourse.policy.artifacts import ArtifactReported
 from midcourse.policy.intervention_shelf import INTERVENTIONS, alarm_items
 from midcourse.ports.store import Store
-from midcourse.server import Server
 from midcourse.server.pages import Pages
 from tests.promises.harness import Place, resumable
+from tests.server.documented import document
 from tests.server.stream_reader import served, until_status
 from tests.unit.core.stories import STOP
 
@@ -134,12 +134,11 @@ def _id(item: Any, path: str) -> str:
 
 def test_every_list_has_pages_of_one_kind() -> None:
     """In the document: ``limit`` and ``cursor``, ``next`` in the answer, and what a wrong cursor is."""
-    document = Server(store="memory://", token="a-token-for-the-document").app.openapi()
     found: set[str] = set()
-    for path, methods in document["paths"].items():
+    for path, methods in document()["paths"].items():
         content = methods.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
         name = content.get("application/json", {}).get("schema", {}).get("$ref", "").rpartition("/")[2]
-        properties: dict[str, Any] = document["components"]["schemas"].get(name, {}).get("properties", {})
+        properties: dict[str, Any] = document()["components"]["schemas"].get(name, {}).get("properties", {})
         kinds = [one for one in properties.values() if one.get("type") == "array"]
         if name != "Inbox" and (len(kinds) != 1 or len(properties.keys() - {"next"}) != 1):
             continue

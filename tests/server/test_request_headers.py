@@ -7,14 +7,15 @@ import httpx2
 import pytest
 from starlette.types import Scope
 
-from midcourse.server import CallerLimits, Server
+from midcourse.server import CallerLimits
 from midcourse.server.auth import Access
 from midcourse.server.tokens import Principal
+from tests.server.documented import document
 from tests.server.live_server import TOKEN, Running, serving
 from tests.server.sessions_by_status import Standing, standing
 from tests.server.test_tenants import TABLE, Row
 
-DOCUMENT: dict[str, Any] = Server(store="memory://", token=TOKEN, agents={}).app.openapi()
+DOCUMENT: dict[str, Any] = document()
 CHANGES = [one for one in TABLE if one[0] in ("POST", "PUT", "PATCH", "DELETE")]
 KEPT = ("sessions", "tokens", "webhooks", "kill-switches", "policies", "proposals", "artifacts", "inbox")
 STALE = '"running.1.1.9.9.9.9"'

@@ -18,8 +18,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode, checks
 
-from midcourse.server import CallerLimits, Server
+from midcourse.server import CallerLimits
 from midcourse.server.roles import LADDER
+from tests.server.documented import document
 from tests.server.live_server import TOKEN, Running, serving
 from tests.server.sessions_by_status import Standing, standing
 
@@ -34,7 +35,7 @@ LONG = ("backtest_policy", "calibrate_policy")
 SHORTEST = 0.05
 """Seconds that a request may want to wait here."""
 
-DOCUMENT = Server(store="memory://", token=TOKEN, agents={}).app.openapi()
+DOCUMENT = document()
 SCHEMA: Any = schemathesis.openapi.from_dict(DOCUMENT)
 OPERATIONS = {
     one["operationId"]: (path, method) for path, methods in DOCUMENT["paths"].items() for method, one in methods.items()
@@ -64,12 +65,14 @@ max_response_time = 200  # a machine may be slow
 include-path = ["/api/v1/policies/check", "/api/v1/sessions/bulk", "/api/v1/kill-switches/preview"]
 checks.allow_header_conformance.enabled = false
 """
-USUAL: list[tuple[str | None, str]] = [(None, "operate"), (None, "browser"), ("acme", "watch")]
-EVERY: list[tuple[str | None, str]] = [
-    (tenant, role) for tenant in (None, "acme") for role in (*LADDER, "session", "browser")
+USUAL = (None, "operate")
+CALLERS = [
+    pytest.param(tenant, role, marks=[pytest.mark.thorough] if (tenant, role) != USUAL else [])
+    for tenant in (None, "acme")
+    for role in (*LADDER, "session", "browser")
+    if (tenant, role) != ("acme", "session")
 ]
-CALLERS = USUAL if EXAMPLES <= 4 else [one for one in EVERY if one != ("acme", "session")]
-"""Whose token, or browser session, is used: who may most and least, or in a longer search all."""
+"""Whose token, or browser session, is used: whose answers are not all refusals; in ``make thorough`` everybody's."""
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from typing import Any, cast
 import httpx2
 import pytest
 
-from midcourse.server import Server
 from midcourse.server.validation_errors import PATTERNS
+from tests.server.documented import document
 from tests.server.live_server import TOKEN, serving
 
 
@@ -81,10 +81,9 @@ def test_a_body_that_is_no_json_is_told_where_that_begins(
 
 
 def test_every_pattern_that_a_request_is_held_against_has_words() -> None:
-    document = Server(store="memory://", token=TOKEN, agents={}).app.openapi()
-    operations = [one for methods in document["paths"].values() for one in methods.values()]
+    operations = [one for methods in document()["paths"].values() for one in methods.values()]
     asked = [one.get("parameters", []) for one in operations]
-    bodies = [schema for name, schema in document["components"]["schemas"].items() if name in _bodies(operations)]
+    bodies = [schema for name, schema in document()["components"]["schemas"].items() if name in _bodies(operations)]
     by_hand = {"^[0-9]{1,15}$", "^[ -~]+$", "^[A-Za-z0-9][A-Za-z0-9._@+-]*$"}  # checked by code of their own
     found = set(_patterns([asked, bodies]))
     assert found - by_hand == set(PATTERNS) & found

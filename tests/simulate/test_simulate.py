@@ -16,6 +16,7 @@ from tests.simulate.plants import PLANTS, planted
 from tests.simulate.shrink import shortened
 from tests.simulate.world import Outcome, play
 
+pytestmark = pytest.mark.usefixtures("_nothing_old_to_collect")  # each play collects its own
 ROOT: Final = Path(__file__).parents[2]
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from midcourse.runtime.process_groups import ProcessGroupReaper
+from midcourse.runtime.process_pool import ProcessPool
 from tests.forked_programs import AHEAD, ROOT
 
 PROGRAM = """
@@ -86,3 +88,18 @@ def test_programs_whose_agents_have_one_name_are_started_one_after_the_other() -
     command = [sys.executable, "-m", "tests.effects.program", "memory://", "{}"]
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "tests.effects.agents\n"), done.stderr
+
+
+async def test_a_process_for_plain_functions_has_what_the_tests_have_imported_and_only_their_path() -> None:
+    """Else each call of a test would wait for the imports of a fresh interpreter."""
+    reaper = ProcessGroupReaper()
+    processes = ProcessPool(reaper, warm=0)
+    try:
+        assert await processes.run(None, known_modules, ("midcourse.server",)) == (True, sys.path)
+    finally:
+        await processes.close()
+        reaper.close()
+
+
+def known_modules(name: str) -> tuple[bool, list[str]]:
+    return name in sys.modules, sys.path

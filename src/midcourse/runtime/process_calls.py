@@ -21,10 +21,10 @@ HEAD: Final = struct.Struct("!Q")
 """Before each message: how long it is."""
 READY: Final = b"+"
 
-# The path comes first: midcourse may be found there only.
-_PROGRAM: Final = (
+PROGRAM: Final = (
     "import sys; sys.path[:] = sys.argv[2:]; from midcourse.runtime.process_calls import serve; serve(int(sys.argv[1]))"
 )
+"""The program of such a process. The path comes first: midcourse may be found there only."""
 _RETURNED: Final = b"="
 _RAISED: Final = b"!"
 _FAILED: Final = b"?"
@@ -118,7 +118,7 @@ def command(descriptor: int) -> list[str]:
 
     usual = spawn.get_command_line()
     path = [entry or os.getcwd() for entry in sys.path]
-    return [*usual[: usual.index("-c")], "-c", _PROGRAM, str(descriptor), *path]
+    return [*usual[: usual.index("-c")], "-c", PROGRAM, str(descriptor), *path]
 
 
 def greeting(*, load_main: bool) -> bytes:

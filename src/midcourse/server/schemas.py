@@ -65,6 +65,12 @@ class Body(BaseModel):
         return cast("object", given)
 
 
+class _Made(Body):
+    """A body that is made from a command: its fields say what they are for, and no source has to be searched."""
+
+    model_config = ConfigDict(use_attribute_docstrings=False)
+
+
 @cache
 def body_of(kind: type[Command]) -> type[Body]:
     """Return the body with which a command is sent, made from its class: its fields, and how long to wait."""
@@ -77,7 +83,7 @@ def body_of(kind: type[Command]) -> type[Body]:
     if kind.sent.is_stop:
         fields["until"] = (Until, "stopping")
     fields["wait"] = (Wait, kind.sent.wait)
-    return create_model(kind.__name__, __base__=Body, __doc__=str(kind.__doc__).partition("\n")[0], **fields)
+    return create_model(kind.__name__, __base__=_Made, __doc__=str(kind.__doc__).partition("\n")[0], **fields)
 
 
 def _field(one: Parameter, *, is_required: bool) -> tuple[Any, Any]:

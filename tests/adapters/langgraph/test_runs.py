@@ -19,14 +19,13 @@ from midcourse.adapters.langgraph import held, wrap
 from midcourse.adapters.langgraph.held_run import as_interrupt, valid
 from midcourse.errors import SessionEnded, StepError
 from tests.adapters.langgraph.graphs import WORD, Says, State, after, calls, one_node, result, steps_of, with_tools
-from tests.promises.harness import NEVER
+from tests.promises.harness import NEVER, until_status
 
 QUICKLY = RetryPolicy(initial_interval=0.01, max_attempts=5, jitter=False)
 
 
 async def _waits(session: Any) -> None:
-    while await session.status() != "waiting":
-        await asyncio.sleep(0.01)
+    await until_status(session, "waiting")
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["graph", "subgraph"])

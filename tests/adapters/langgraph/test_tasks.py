@@ -14,7 +14,7 @@ from midcourse.adapters.langgraph import held, wrap
 from tests.adapters.langgraph import functional
 from tests.adapters.langgraph.graphs import WORD, Says, State, entrypoint, one_node, result, steps_of, task
 from tests.adapters.matrix import courses
-from tests.promises.harness import NEVER, until_status, until_true
+from tests.promises.harness import NEVER, until_asks, until_status, until_true
 
 ROOT = Path(__file__).parents[3]
 HELD = ("look", "book", "send", "post")
@@ -42,8 +42,7 @@ async def test_after_kill_9_no_task_is_silently_done_again(tmp_path: Path, monke
     async with midcourse.open(url, durability="process") as mc:
         session = await mc.get("s")
         assert await until_status(session, "waiting", "completed", "failed") == "waiting"
-        while len(asks := (await session.state()).asks) < 2:
-            await asyncio.sleep(0.01)
+        asks = await until_asks(session, 2)
         assert {one.reason for one in asks} == {"did_it_happen"}
         assert sorted(one.prompt.partition("?")[0] for one in asks) == [
             """Did 'post' with {"to":"Bob"} happen""",

@@ -14,6 +14,7 @@ from midcourse.adapters.openai_agents import wrap
 from midcourse.core.session import OpenAsk, Status
 from midcourse.models.script import Conversation, Piece, Script
 from midcourse.testing.provider import Provider
+from tests.promises.harness import until_asks, until_state, until_status
 
 Api: TypeAlias = Literal["responses", "chat"]
 APIS: tuple[Api, ...] = ("responses", "chat")
@@ -105,21 +106,19 @@ def says(decide: Callable[[Conversation], Sequence[Piece]]) -> Script:
 
 async def ask_of(session: "midcourse.SessionHandle[Any]") -> OpenAsk:
     """What a session asks, once it does."""
-    while not (asks := (await session.state()).asks):
-        await asyncio.sleep(0.02)
-    return next(iter(asks))
+    return (await until_asks(session))[0]
 
 
 async def until_begun(session: "midcourse.SessionHandle[Any]", name: str, count: int = 1) -> None:
     """Return when ``count`` steps of that name are under way."""
-    while sum(step.partition("/")[2].startswith(f"{name}#") for step in (await session.state()).running) < count:
-        await asyncio.sleep(0.02)
+    await until_state(
+        session, lambda state: sum(step.partition("/")[2].startswith(f"{name}#") for step in state.running) >= count
+    )
 
 
 async def until(session: "midcourse.SessionHandle[Any]", status: Status) -> None:
     """Return when the session has that status."""
-    while await session.status() is not status:
-        await asyncio.sleep(0.02)
+    await until_status(session, status)
 
 
 async def failure_of(session: "midcourse.SessionHandle[Any]") -> str:

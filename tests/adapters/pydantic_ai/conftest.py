@@ -18,7 +18,7 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def alone(monkeypatch: pytest.MonkeyPatch, _nothing_old_to_collect: None) -> Iterator[None]:
     """Each test has the registry for itself."""
     monkeypatch.setattr(agents, "_registered", dict[str, object]())
     yield

@@ -6,7 +6,7 @@ from typing import Any
 import midcourse
 from midcourse.models.script import Call, Conversation, Piece, Script, Text
 from tests.adapters.pydantic_ai.desk import PATIENCE, Desk
-from tests.promises.harness import Place
+from tests.promises.harness import Place, until_status
 
 
 class Till(Desk):
@@ -50,8 +50,7 @@ async def test_a_redirect_while_paused_is_heard_before_anything_else_begins(plac
         session = await mc.start(agent, "pay")
         await till.waits.wait()
         pausing = asyncio.create_task(session.pause(until="stopped"))
-        while await session.status() != "pausing":
-            await asyncio.sleep(0.01)
+        await until_status(session, "pausing")
         till.go.set()
         await pausing
         await session.redirect("the other instead")

@@ -30,16 +30,14 @@ from midcourse.adapters.pydantic_ai.scripted import scripted
 from midcourse.core.events import ReportMade
 from midcourse.models.script import Call, Conversation, Script, Text, replies
 from tests.adapters.pydantic_ai.desk import PATIENCE, Desk, effects
-from tests.promises.harness import Place, history, resumable, until
+from tests.promises.harness import Place, history, resumable, until, until_asks
 
 THINKS = Text("Let me think about it for a while " * 50, every=0.02)
 
 
 async def open_asks(session: midcourse.SessionHandle[Any], count: int = 1) -> dict[str, str]:
     """What a session asks, by its prompt, once it asks that much."""
-    while len(asks := (await session.state()).asks) < count:
-        await asyncio.sleep(0.01)
-    return {ask.prompt: ask.id for ask in asks}
+    return {ask.prompt: ask.id for ask in await until_asks(session, count)}
 
 
 def asked_about(asks: dict[str, str], words: str) -> str:

@@ -16,7 +16,7 @@ Write = Callable[..., Path]
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def alone(monkeypatch: pytest.MonkeyPatch, _nothing_old_to_collect: None) -> Iterator[None]:
     """Each test has the registry, the import path and the environment for itself."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(agents, "_registered", dict[str, object]())
