@@ -77,7 +77,8 @@ class Control:
         if holds:
             unwritten.defer(session_id, command)  # any owner until this is written
         if driver is not None:
-            driver.shut()  # the stop does not wait for the disk
+            driver.shut()  # the stop does not wait for the disk, nor does the abort
+            driver.stop_ahead(command)
         # In a task of its own: the gate stays shut until the stop is decided, even if the caller gives up waiting.
         sending = asyncio.ensure_future(
             self._send(session_id, command, driver, earlier, place, holds=holds, until=until, wait=wait)

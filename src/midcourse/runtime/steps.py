@@ -179,6 +179,9 @@ class Steps:
             if call is None:
                 continue
             ended = await self._execute(step, call)
+            if call.stopped:
+                call.has_ended = True
+                await self._gate.until_decided()
             is_tried_again = self._journal_end(step, call, ended)
             self._moved()
             if is_tried_again:
