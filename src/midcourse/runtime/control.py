@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Collection, Sequence
 from itertools import count
+from math import inf
 from typing import get_args
 
 from midcourse.clock import wait as wait_for
@@ -207,27 +208,31 @@ class Control:
         deadline = worker.clock.monotonic() + wait
         if row.outcome is not None:
             return decode_outcome(row.outcome)
+        wake_at = -inf
         while True:
-            driver = worker.driver(session_id)
-            if driver is not None:
-                decided = await driver.settle(row)
-                if row.id in decided:
-                    return decided[row.id]
-            else:
-                owned = await worker.store.head(session_id)
-                if owned.alive and owned.owner != worker.id:
-                    worker.bus.send(owned.address, Wake(session_id, reply_to=worker.bus.address))
-                # An owner that has decided it and released since needs no heir.
-                elif (outcome := await self._known_outcome(session_id, row)) is not None:
-                    return outcome
+            now = worker.clock.monotonic()
+            if now >= wake_at:  # a wake-up from the owner is answered by a look, and not by another one
+                wake_at = now + 0.05
+                driver = worker.driver(session_id)
+                if driver is not None:
+                    decided = await driver.settle(row)
+                    if row.id in decided:
+                        return decided[row.id]
                 else:
-                    await worker.attend(session_id)
+                    owned = await worker.store.head(session_id)
+                    if owned.alive and owned.owner != worker.id:
+                        worker.bus.send(owned.address, Wake(session_id, reply_to=worker.bus.address))
+                    # An owner that has decided it and released since needs no heir.
+                    elif (outcome := await self._known_outcome(session_id, row)) is not None:
+                        return outcome
+                    else:
+                        await worker.attend(session_id)
             if (outcome := await self._known_outcome(session_id, row)) is not None:
                 return outcome
-            left = deadline - worker.clock.monotonic()
-            if left <= 0:
+            now = worker.clock.monotonic()
+            if now >= deadline:
                 return None
-            await watcher.wait(min(left, 0.05))
+            await watcher.wait(max(0.0, min(deadline, wake_at) - now))
 
     async def _known_outcome(self, session_id: SessionId, row: InboxRow) -> CommandOutcome | None:
         known = await self.worker.store.row(session_id, row.id)
@@ -258,12 +263,16 @@ class Control:
         worker = self.worker
         status, position = Status(outcome.status), outcome.position
         running, unknown, deferred = outcome.running, outcome.unknown, outcome.deferred
+        # The wake-up for another owner's decision may have been the one for the end of the stop, too.
+        is_first = worker.driver(session_id) is None
         while until == "stopped" and (deferred or _level(status, running) == "stopping"):
             left = deadline - worker.clock.monotonic()
             if left <= 0:
                 break
             await self.listen_to_owner(session_id, deltas=False)
-            await watcher.wait(min(left, 0.1))
+            if not is_first:
+                await watcher.wait(min(left, 0.1))
+            is_first = False
             owned = await worker.must_exist(session_id)
             driver = worker.driver(session_id)
             if driver is not None:
