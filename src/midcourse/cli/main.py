@@ -1,5 +1,6 @@
 """The root of the command line: answers ``--version`` at once, builds the command tree only when it is used."""
 
+import gc
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +12,8 @@ from midcourse._version import __version__
 if TYPE_CHECKING:
     import typer
 
+_COLLECTED_AFTER: Final = 50_000
+"""New objects after which cycles among them are looked for: what is imported has none, and is most of a command."""
 UNSUPPORTED_PLATFORM = (
     "Midcourse runs on Linux and macOS; on Windows, install it inside WSL (run `wsl --install`) and start it there."
 )
@@ -39,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: always, with the exit status of the command.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:  # this process is ours
+        gc.set_threshold(_COLLECTED_AFTER)
+        arguments = sys.argv[1:]
     if sys.platform == "win32":
         print(UNSUPPORTED_PLATFORM, file=sys.stderr)
         raise SystemExit(1)
