@@ -8,10 +8,11 @@ from typing import TypeVar
 import pytest
 
 import midcourse
+from midcourse.core.events import decode_record, event_type
 from midcourse.core.replies import Reply
 from midcourse.core.switches import Scope
 from midcourse.errors import Damaged, Refused, StoreUnavailable
-from midcourse.ports.store import Store
+from midcourse.ports.store import Append, Store
 from midcourse.runtime.settings import Settings
 from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.faults import Faulty, Hanging
@@ -184,6 +185,40 @@ async def test_a_stop_that_is_refused_when_it_is_decided_costs_a_call_its_attemp
         assert (tool.begun, tool.aborted) == (2, 1)
         [call] = (await session.state()).calls.values()
         assert call.attempt == 2
+
+
+class Recording(Faulty):
+    """Keeps what it was given to append."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.given: list[str] = []
+
+    def append(self, append: Append) -> Awaitable[None]:
+        self.given += [event_type(decode_record(content).event) for _, content, _ in append.rows]
+        return super().append(append)
+
+
+@pytest.mark.parametrize("is_declared", [False, True])
+async def test_only_the_end_of_what_cannot_be_done_again_waits_for_no_other_write(
+    place: Place, is_declared: bool
+) -> None:
+    """It is on its way to the disk before the agent has its result; any other end shares the next start's commit."""
+
+    async def send() -> str:
+        return "sent"
+
+    body = midcourse.tool(effect="idempotent")(send) if is_declared else send
+    store = Recording(await place.store())
+    on_its_way: list[bool] = []
+
+    async def agent(run: midcourse.Run) -> None:
+        await run.step("send", body)
+        on_its_way.append("step.finished" in store.given)
+
+    async with place.open(resumable(agent), store=store) as mc:
+        await (await mc.start(resumable(agent))).result()
+        assert on_its_way == [not is_declared]
 
 
 async def test_no_watcher_sees_an_event_before_it_is_durable(place: Place) -> None:

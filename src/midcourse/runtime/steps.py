@@ -183,6 +183,8 @@ class Steps:
                 call.has_ended = True
                 await self._gate.until_decided()
             is_tried_again = self._journal_end(step, call, ended)
+            if not may_abort(call.effect):  # it can never be done again: its end waits for no other write
+                self._journal.write_noted()
             self._moved()
             if is_tried_again:
                 continue
