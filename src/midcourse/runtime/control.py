@@ -232,7 +232,8 @@ class Control:
             now = worker.clock.monotonic()
             if now >= deadline:
                 return None
-            await watcher.wait(max(0.0, min(deadline, wake_at) - now))
+            if now < wake_at:
+                await watcher.wait(min(deadline, wake_at) - now)
 
     async def _known_outcome(self, session_id: SessionId, row: InboxRow) -> CommandOutcome | None:
         known = await self.worker.store.row(session_id, row.id)
