@@ -45,8 +45,8 @@ async def serve(store: str, prepare: Callable[[midcourse.Midcourse], Awaitable[N
     """The child: a server, whose sessions ``prepare`` starts, until it is told to end."""
     server = Server(store=store, token=TOKEN, settings=PATIENT, limits=NO_LIMITS, grace=grace)
     async with serving(server.app, http=PatientProtocol) as port:
-        assert server.control is not None
-        await prepare(midcourse.Midcourse(server.control))
+        assert server.local is not None
+        await prepare(midcourse.Midcourse(server.local))
         children.say(port=port)
         await children.heard()
 
