@@ -36,7 +36,13 @@ def test_the_package_imports_nothing_before_one_of_its_names_is_used() -> None:
 
 def test_the_version_is_told_without_the_command_tree() -> None:
     modules = loaded(run_command("--version"))
-    assert ours(modules) == {"midcourse", "midcourse._version", "midcourse.cli", "midcourse.cli.main"}
+    assert ours(modules) == {
+        "midcourse",
+        "midcourse._version",
+        "midcourse.cli",
+        "midcourse.cli.main",
+        "midcourse.cli.process",
+    }
     assert not modules & {"asyncio", "msgspec", "typer", "rich"}
 
 

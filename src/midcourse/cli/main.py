@@ -1,6 +1,5 @@
 """The root of the command line: answers ``--version`` at once, builds the command tree only when it is used."""
 
-import gc
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -8,12 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from midcourse._version import __version__
+from midcourse.cli.process import own_process
 
 if TYPE_CHECKING:
     import typer
 
-_COLLECTED_AFTER: Final = 50_000
-"""New objects after which cycles among them are looked for: what is imported has none, and is most of a command."""
 UNSUPPORTED_PLATFORM = (
     "Midcourse runs on Linux and macOS; on Windows, install it inside WSL (run `wsl --install`) and start it there."
 )
@@ -43,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         SystemExit: always, with the exit status of the command.
     """
     if arguments is None:  # this process is ours
-        gc.set_threshold(_COLLECTED_AFTER)
+        own_process()
         arguments = sys.argv[1:]
     if sys.platform == "win32":
         print(UNSUPPORTED_PLATFORM, file=sys.stderr)
