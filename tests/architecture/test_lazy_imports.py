@@ -1,4 +1,4 @@
-"""What is imported for what: counted in modules, which no busy machine changes."""
+"""Lazy imports: counted in modules, which no busy machine changes."""
 
 import subprocess
 import sys

@@ -536,7 +536,9 @@ class Control:
             Damaged: its journal is damaged.
         """
         owned = await self.worker.must_exist(session_id)
-        return (await load(self.worker.store, owned.head)).state.session
+        driver = self.worker.driver(session_id)
+        known = None if driver is None else driver.journal.if_durable(owned.head.digest)
+        return known or (await load(self.worker.store, owned.head)).state.session
 
     async def listen_to_owner(self, session_id: SessionId, *, deltas: bool) -> None:
         """Have a session's owner in another process tell this one when it moves."""

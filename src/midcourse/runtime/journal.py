@@ -113,6 +113,11 @@ class Journal:
         """The session as folded so far, durable or not."""
         return self._fold.session
 
+    def if_durable(self, digest: bytes) -> Session | None:
+        """Return the session if its fold is what a journal with this digest makes of it: not ahead of the disk."""
+        with self.lock:
+            return self._fold.session if self._fold.digest == digest and not self.broken else None
+
     @property
     def log(self) -> StepLog:
         """The steps of the current scope as folded so far."""
