@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 import midcourse
 from bench import children, effects, floors
+from midcourse.cli.process import own_process
 from midcourse.server import CallerLimits, Server
 from midcourse.server.http_protocol import PatientProtocol
 
@@ -43,10 +44,11 @@ async def serving(app: Any, *, http: Any = "auto", lifespan: Any = "auto") -> As
 
 async def serve(store: str, prepare: Callable[[midcourse.Midcourse], Awaitable[None]], *, grace: float = 0.0) -> None:
     """The child: a server, whose sessions ``prepare`` starts, until it is told to end."""
+    own_process()
     server = Server(store=store, token=TOKEN, settings=PATIENT, limits=NO_LIMITS, grace=grace)
     async with serving(server.app, http=PatientProtocol) as port:
-        assert server.control is not None
-        await prepare(midcourse.Midcourse(server.control))
+        assert server.local is not None
+        await prepare(midcourse.Midcourse(server.local))
         children.say(port=port)
         await children.heard()
 

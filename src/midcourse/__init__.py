@@ -1,98 +1,22 @@
 """Midcourse, the interrupt handle for AI agents: pause, resume, redirect, cancel or answer any of them, durably."""
 
-from midcourse._version import __version__
-from midcourse.core import events
-from midcourse.core.audit import Audited, AuditEntry
-from midcourse.core.events import ReceiptLine, Recorded
-from midcourse.core.inspection import Inspection
-from midcourse.core.prices import Price
-from midcourse.core.receipt import Receipt
-from midcourse.core.replies import Reply, RunningCall
-from midcourse.core.retries import Retry, is_transient
-from midcourse.core.session import Message, Session, Status
-from midcourse.core.switches import Scope
-from midcourse.core.terms import DefaultAnswer, Terms
-from midcourse.errors import (
-    AccessDenied,
-    AgentUnavailable,
-    AskExpired,
-    Damaged,
-    Diverged,
-    Interrupt,
-    InvalidInput,
-    MidcourseError,
-    MisusedRun,
-    Redirected,
-    Refused,
-    ServerUnreachable,
-    SessionEnded,
-    SessionNotFound,
-    StepError,
-    StoreError,
-    ToolUnavailable,
-    Unencodable,
-)
-from midcourse.handle import Midcourse, SessionHandle
-from midcourse.ports.bus import Delta
-from midcourse.runtime.agents import Agent, agent
-from midcourse.runtime.calls import current_call
-from midcourse.runtime.model_streams import StreamEnd
-from midcourse.runtime.run import Run
-from midcourse.runtime.settings import Settings
-from midcourse.runtime.tools import Happened, Tool, Unchanged, tool
-from midcourse.wiring import connect, open
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AccessDenied",
-    "Agent",
-    "AgentUnavailable",
-    "AskExpired",
-    "AuditEntry",
-    "Audited",
-    "Damaged",
-    "DefaultAnswer",
-    "Delta",
-    "Diverged",
-    "Happened",
-    "Inspection",
-    "Interrupt",
-    "InvalidInput",
-    "Message",
-    "Midcourse",
-    "MidcourseError",
-    "MisusedRun",
-    "Price",
-    "Receipt",
-    "ReceiptLine",
-    "Recorded",
-    "Redirected",
-    "Refused",
-    "Reply",
-    "Retry",
-    "Run",
-    "RunningCall",
-    "Scope",
-    "ServerUnreachable",
-    "Session",
-    "SessionEnded",
-    "SessionHandle",
-    "SessionNotFound",
-    "Settings",
-    "Status",
-    "StepError",
-    "StoreError",
-    "StreamEnd",
-    "Terms",
-    "Tool",
-    "ToolUnavailable",
-    "Unchanged",
-    "Unencodable",
-    "__version__",
-    "agent",
-    "connect",
-    "current_call",
-    "events",
-    "is_transient",
-    "open",
-    "tool",
-]
+from midcourse._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from midcourse._public import *  # noqa: F403
+    from midcourse._public import __all__ as __all__
+else:
+
+    def __getattr__(name):
+        """Return a public name. The first one that is used imports what they are made of."""
+        if not name.startswith("_") or name == "__all__":
+            public = vars(import_module("midcourse._public"))
+            if name in public["__all__"] or name == "__all__":
+                return globals().setdefault(name, public[name])
+        raise AttributeError(f"module 'midcourse' has no attribute '{name}'", name=name, obj=import_module(__name__))
+
+    def __dir__():
+        return sorted({*globals(), *__getattr__("__all__")})

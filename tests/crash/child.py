@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Final, cast
 
 import midcourse
-from midcourse.testing.killer import Killer, LineLedger, When
+from midcourse.testing.killer import Killer, LineLedger
 from midcourse.wiring import open_store
 from tests.crash.effects import site
 from tests.crash.scenarios import GOAL, SCENARIOS, SESSION, Client, ledger_of, world
+from tests.crash.within import KillerWithin, Moment
 
 LIMIT: Final = 45.0
 """Seconds after which a life counts as hanging, and shows where."""
@@ -26,7 +27,7 @@ def store_of(folder: Path) -> str:
     return f"sqlite:///{folder.absolute() / 'store.db'}"
 
 
-async def live(name: str, folder: Path, at: int, when: When) -> None:
+async def live(name: str, folder: Path, at: int, when: Moment) -> None:
     """Play the scenario to its end, or to the death of this process."""
     scenario = SCENARIOS[name]
     agent = scenario.made()
@@ -34,7 +35,8 @@ async def live(name: str, folder: Path, at: int, when: When) -> None:
     site.enter(folder)
     ledger = LineLedger(ledger_of(folder))
     ledger.write(f"life {os.getpid()}")
-    killer = Killer(await open_store(store_of(folder)), at=at, when=when, ledger=ledger_of(folder))
+    opened = await open_store(store_of(folder))
+    killer = KillerWithin(opened, at=at, when=when, ledger=ledger_of(folder))
     onlooker = Killer(await open_store(store_of(folder)), ledger=ledger_of(folder))
     async with (
         midcourse.open(killer, settings=scenario.settings) as inside,
@@ -53,7 +55,7 @@ def main(arguments: list[str]) -> None:
     """Live once."""
     name, folder, at, when = arguments
     faulthandler.dump_traceback_later(LIMIT, exit=True)
-    asyncio.run(live(name, Path(folder), int(at), cast("When", when)))
+    asyncio.run(live(name, Path(folder), int(at), cast("Moment", when)))
 
 
 if __name__ == "__main__":

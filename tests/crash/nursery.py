@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-from midcourse.testing.killer import When
 from tests.crash import child
 from tests.crash.scenarios import SCENARIOS
+from tests.crash.within import Moment
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -43,7 +43,7 @@ class Nursery:
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
 
-    def live(self, folder: Path, at: int, when: When) -> Life:
+    def live(self, folder: Path, at: int, when: Moment) -> Life:
         """One life, from its birth to its end."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -68,7 +68,7 @@ class Nursery:
 _nurseries: dict[int, Nursery] = {}
 
 
-def live(scenario: str, folder: Path, at: int, when: When) -> Life:
+def live(scenario: str, folder: Path, at: int, when: Moment) -> Life:
     """One life of a scenario. Each thread has a process of its own to fork from, for the scenario it is at."""
     mine = threading.get_ident()
     known = _nurseries.get(mine)

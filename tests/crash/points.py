@@ -1,12 +1,13 @@
-"""Which kill points there are: every call of every scenario, before and after; and every call of some recoveries."""
+"""Which kill points there are: every call of every scenario, before and after it and,
+if it writes, between the parts of its commit; and every call of some recoveries."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, get_args
 
-from midcourse.testing.killer import When
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.trial import End, Failed, Kill, Point, Rehearsal, Verdict, rehearse
+from tests.crash.within import WRITES, Moment
 
 SECOND_DEATHS: Final[Mapping[str, str]] = {
     "pause": "put",
@@ -78,5 +79,6 @@ def plan(names: Sequence[str] = tuple(SCENARIOS), *, recoveries: bool = True, te
 
 def _kills(rehearsal: Rehearsal) -> Iterator[Kill]:
     for number, call in enumerate(rehearsal.calls, 1):
-        for when in get_args(When):
-            yield Kill(number, when, call)
+        for when in get_args(Moment):
+            if when != "within" or call in WRITES:
+                yield Kill(number, when, call)

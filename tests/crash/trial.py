@@ -25,12 +25,12 @@ from midcourse.errors import MidcourseError
 from midcourse.ports.store import HeadQuery, Store
 from midcourse.runtime.command_outcome import decode_outcome
 from midcourse.runtime.session_loader import content_of, read_events
-from midcourse.testing.killer import When
 from midcourse.wiring import open_store
 from tests.crash.child import store_of
 from tests.crash.deeds import Claim, Finding, claims_of
 from tests.crash.nursery import live
 from tests.crash.scenarios import CANCEL, SCENARIOS, SCOPES, SESSION, TURN, Scenario, ledger_of
+from tests.crash.within import Moment
 
 MISSING: Final = "(not in the inbox)"
 UNDECIDED: Final = "(undecided)"
@@ -40,10 +40,10 @@ ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Where a life ends: before or after its ``at``-th call, which was a call of ``call`` when it was counted."""
+    """Where a life ends: at its ``at``-th call, which was a call of ``call`` when it was counted."""
 
     at: int
-    when: When
+    when: Moment
     call: str
 
     def __str__(self) -> str:

@@ -8,9 +8,11 @@ from typing import TypeVar
 import pytest
 
 import midcourse
+from midcourse.core.events import decode_record, event_type
 from midcourse.core.replies import Reply
-from midcourse.errors import Damaged, StoreUnavailable
-from midcourse.ports.store import Store
+from midcourse.core.switches import Scope
+from midcourse.errors import Damaged, Refused, StoreUnavailable
+from midcourse.ports.store import Append, Store
 from midcourse.runtime.settings import Settings
 from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.faults import Faulty, Hanging
@@ -90,6 +92,133 @@ async def test_the_abort_does_not_wait_for_the_commit_of_the_decision(place: Pla
         assert not pausing.done()
         store.let_through()
         assert (await pausing).level == "stopped"
+
+
+class Aborted:
+    """A tool that never ends by itself, and keeps how often it began and was aborted."""
+
+    def __init__(self) -> None:
+        self.begun = self.aborted = 0
+        self.entered = asyncio.Event()
+
+    async def run(self) -> None:
+        self.begun += 1
+        self.entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.aborted += 1
+
+
+@pytest.mark.parametrize("verb", ["pause", "cancel"])
+async def test_a_stop_aborts_in_the_turn_in_which_it_is_called(place: Place, verb: str) -> None:
+    """Nothing is written yet, and the call in flight has ended one turn of the loop later."""
+    tool = Aborted()
+    body = midcourse.tool(effect="idempotent")(tool.run)
+    one = resumable(lambda run: run.step("slow", body))
+    store = Faulty(await place.store())
+    async with place.open(one, store=store) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        store.holds = lambda write: write == "put"
+        stop = session.pause(grace=0, until="stopped") if verb == "pause" else session.cancel(grace=0, until="stopped")
+        stopping = asyncio.create_task(stop)
+        await turns(2)  # in the first one the stop is called, in the second the call is thrown out of its wait
+        assert (tool.aborted, store.held) == (1, ["put"])
+        await turns(50)
+        assert not stopping.done()
+        store.let_through()
+        assert (await stopping).level == "stopped"
+        told = types(await history(session))
+        decided = told.index("session.pause_requested" if verb == "pause" else "session.cancel_requested")
+        assert "step.aborted" not in told[:decided]
+        assert "step.aborted" in told[decided:]
+
+
+async def test_a_kill_switch_aborts_before_it_is_written(place: Place) -> None:
+    tools = [Aborted() for _ in range(5)]
+    bodies = [midcourse.tool(effect="read")(tool.run) for tool in tools]
+    agents = [resumable(lambda run, body=body: run.step("slow", body), name=f"a{k}") for k, body in enumerate(bodies)]
+    store = Faulty(await place.store())
+    async with place.open(*agents, store=store) as mc:
+        for agent, tool in zip(agents, tools, strict=True):
+            await mc.start(agent)
+            await tool.entered.wait()
+        store.holds = lambda _write: True
+        throwing = asyncio.create_task(mc.kill_switch.throw(Scope(), "enough"))
+        await until_true(lambda: all(tool.aborted for tool in tools))
+        assert not throwing.done()
+        store.let_through()
+        assert (await throwing).count("stopped") == len(tools)
+
+
+async def test_a_retried_pause_aborts_nothing_of_what_was_resumed_since(place: Place) -> None:
+    tool = Aborted()
+    body = midcourse.tool(effect="idempotent")(tool.run)
+    one = resumable(lambda run: run.step("slow", body))
+    async with place.open(one) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        await session.pause(grace=0, until="stopped", command_id="cmd_once")
+        tool.entered.clear()
+        await session.resume()
+        await tool.entered.wait()
+        await session.pause(grace=0, command_id="cmd_once")
+        await turns(50)
+        assert (tool.begun, tool.aborted) == (2, 1)
+        assert await session.status() == "running"
+
+
+async def test_a_stop_that_is_refused_when_it_is_decided_costs_a_call_its_attempt_and_no_more(place: Place) -> None:
+    """Its id was used before, by another program, for something else: the call begins anew under the same key."""
+    tool = Aborted()
+    body = midcourse.tool(effect="idempotent", settle=0.0)(tool.run)
+    one = resumable(lambda run: run.step("slow", body))
+    async with place.open(one) as mc, place.open(drive=False) as elsewhere:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        await (await elsewhere.get(session.id)).message("hello", command_id="cmd_taken")
+        tool.entered.clear()
+        with pytest.raises(Refused, match="command_id_taken"):
+            await session.pause(grace=0, command_id="cmd_taken")
+        await tool.entered.wait()
+        assert (tool.begun, tool.aborted) == (2, 1)
+        [call] = (await session.state()).calls.values()
+        assert call.attempt == 2
+
+
+class Recording(Faulty):
+    """Keeps what it was given to append."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.given: list[str] = []
+
+    def append(self, append: Append) -> Awaitable[None]:
+        self.given += [event_type(decode_record(content).event) for _, content, _ in append.rows]
+        return super().append(append)
+
+
+@pytest.mark.parametrize("is_declared", [False, True])
+async def test_only_the_end_of_what_cannot_be_done_again_waits_for_no_other_write(
+    place: Place, is_declared: bool
+) -> None:
+    """It is on its way to the disk before the agent has its result; any other end shares the next start's commit."""
+
+    async def send() -> str:
+        return "sent"
+
+    body = midcourse.tool(effect="idempotent")(send) if is_declared else send
+    store = Recording(await place.store())
+    on_its_way: list[bool] = []
+
+    async def agent(run: midcourse.Run) -> None:
+        await run.step("send", body)
+        on_its_way.append("step.finished" in store.given)
+
+    async with place.open(resumable(agent), store=store) as mc:
+        await (await mc.start(resumable(agent))).result()
+        assert on_its_way == [not is_declared]
 
 
 async def test_no_watcher_sees_an_event_before_it_is_durable(place: Place) -> None:

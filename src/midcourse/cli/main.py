@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from midcourse._version import __version__
+from midcourse.cli.process import own_process
 
 if TYPE_CHECKING:
     import typer
@@ -39,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: always, with the exit status of the command.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:  # this process is ours
+        own_process()
+        arguments = sys.argv[1:]
     if sys.platform == "win32":
         print(UNSUPPORTED_PLATFORM, file=sys.stderr)
         raise SystemExit(1)

@@ -22,7 +22,7 @@ WORLD: Final = "world"
 NEW_VERSION: Final = "version"
 """The step name of the ask whether to continue under another version of the agent."""
 
-_RESERVED: Final = "/#>"
+_RESERVED: Final = frozenset("/#>")
 
 
 def step_id(scope: str, name: str, key: str | int, parent: StepId | None = None) -> StepId:
@@ -47,7 +47,7 @@ def check_name(name: str) -> None:
     Raises:
         MisusedRun: it is empty, long, or holds one of the signs identities are made with.
     """
-    if not name or len(name) > 200 or any(sign in name for sign in _RESERVED):
+    if not name or len(name) > 200 or not _RESERVED.isdisjoint(name):
         raise MisusedRun(
             f"{name!r} cannot name a step. Use 1 to 200 characters without '/', '#' or '>'.",
             code="bad_step_name",

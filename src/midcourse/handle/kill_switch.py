@@ -188,6 +188,8 @@ class KillSwitch(Verbs):
         if known is not None and not known.stands:
             return await self.report(known.id)
         switch = known or wanted
+        for driver in shut:
+            driver.stop_ahead(halt_of(switch, driver.session))
         if known is None or not self._standing.is_durable(known.id):
             await self._keep(switch, "kill_switch.throw", wanted.by, role, until)
         try:

@@ -41,7 +41,8 @@ class CallCost:
 class CallInFlight:
     """An attempt that has passed the gate. Streams keep the tail that is not a durable segment yet.
 
-    ``foreseen``: dollars that it was priced at, which are kept for it until it ends.
+    ``foreseen``: dollars that it was priced at, which are kept for it until it ends. ``has_ended``: nothing of it runs,
+    and its end is journaled once the stop that aborted it is decided.
     """
 
     step: StepId
@@ -63,6 +64,7 @@ class CallInFlight:
     in_thread: bool = False
     is_setting_going: bool = False
     stopped: bool = False
+    has_ended: bool = False
     limit: "asyncio.Timeout | None" = None
     timed_out: bool = False
     cut: bool = False

@@ -14,7 +14,8 @@ from midcourse.core.budget import BUDGET, Outlay, is_spent
 from midcourse.core.caps import at_cap, pause_with_parent
 from midcourse.core.deadlines import DEADLINE, expire
 from midcourse.core.decisions import decide
-from midcourse.core.ids import CommandId, MessageId, message_id
+from midcourse.core.evolution import evolve
+from midcourse.core.ids import CommandId, MessageId, Position, message_id
 from midcourse.core.pauses import finishes_first, paused_by_others
 from midcourse.core.rates import Stopper, stopper_of
 from midcourse.core.replies import Counted, RunningCall
@@ -33,6 +34,7 @@ _STOPS: Final[Mapping[type[ev.AnyEvent], StopVerb]] = {
     ev.CancelRequested: "cancel",
     ev.SessionHalted: "halt",
 }
+_STOPPING: Final = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
 
 
 class _Stop(NamedTuple):
@@ -66,6 +68,7 @@ class CommandInbox:
         self._lets_priced_end = lets_priced_end
         self._decided_through = 0
         self._stop: _Stop | None = None
+        self._stopped_by: set[CommandId] = set()
 
     async def settle(self, put: InboxRow | None = None) -> dict[CommandId, CommandOutcome]:
         """Decide every undecided command, in inbox order; return what was decided here, once it is durable.
@@ -121,6 +124,8 @@ class CommandInbox:
                 paused_by=paused_by_others(session, command, events),
             )
             self._stop = self._stopping(session, events, command, row.put_at)
+            if isinstance(command, cmd.Pause | cmd.Cancel | cmd.Halt):
+                self._stopped_by.add(row.id)
         return outcome, self._journal.append(
             deciding=Deciding(row.id, encode_outcome(outcome), forgets=is_of_erased(outcome)),
             audit=(*entries, entry_of(session.id, row, outcome, events)),
@@ -252,6 +257,21 @@ class CommandInbox:
         """Shut the gate before a stop is written: nothing begins until it is decided. On any thread."""
         with self._journal.lock:
             self._gate.stops_on_the_way += 1
+
+    def foresee(self, stop: cmd.AnyCommand) -> Session | None:
+        """Return the session as a stop will make it; None: it is refused, or was decided. Under the lock.
+
+        What it aborts may be aborted now. What became of that is journaled behind the decision.
+        """
+        session, at = self._journal.session, self._journal.now
+        if stop.id in self._stopped_by or self._journal.broken or self._journal.leaving:
+            return None  # a retry aborts nothing of what was resumed since
+        try:
+            for event in decide(session, stop):
+                session = evolve(session, ev.Recorded(Position(session.position + 1), at, event))
+        except (Refused, InvalidInput):
+            return None
+        return session if session.status in _STOPPING else None
 
     def unshut(self) -> None:
         """Undo ``shut``: the stop was decided or refused, and the status alone counts again. On any thread."""

@@ -143,7 +143,8 @@ class CommandListener:
     async def _settle(self, session_id: SessionId) -> None:
         driver = self._owner.driver(session_id)
         if driver is not None:
-            await driver.settle()
+            if not await driver.settle():  # decided before the sender was known here: it must look again
+                self._owner.fanout.grown(session_id)
         elif session_id in self._owner.failed_writes:
             self._owner.failed_writes.try_soon(session_id)
             await self._owner.attend(session_id)

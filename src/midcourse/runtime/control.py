@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Collection, Sequence
 from itertools import count
+from math import inf
 from typing import get_args
 
 from midcourse.clock import wait as wait_for
@@ -77,7 +78,8 @@ class Control:
         if holds:
             unwritten.defer(session_id, command)  # any owner until this is written
         if driver is not None:
-            driver.shut()  # the stop does not wait for the disk
+            driver.shut()  # the stop does not wait for the disk, nor does the abort
+            driver.stop_ahead(command)
         # In a task of its own: the gate stays shut until the stop is decided, even if the caller gives up waiting.
         sending = asyncio.ensure_future(
             self._send(session_id, command, driver, earlier, place, holds=holds, until=until, wait=wait)
@@ -206,27 +208,32 @@ class Control:
         deadline = worker.clock.monotonic() + wait
         if row.outcome is not None:
             return decode_outcome(row.outcome)
+        wake_at = -inf
         while True:
-            driver = worker.driver(session_id)
-            if driver is not None:
-                decided = await driver.settle(row)
-                if row.id in decided:
-                    return decided[row.id]
-            else:
-                owned = await worker.store.head(session_id)
-                if owned.alive and owned.owner != worker.id:
-                    worker.bus.send(owned.address, Wake(session_id, reply_to=worker.bus.address))
-                # An owner that has decided it and released since needs no heir.
-                elif (outcome := await self._known_outcome(session_id, row)) is not None:
-                    return outcome
+            now = worker.clock.monotonic()
+            if now >= wake_at:  # a wake-up from the owner is answered by a look, and not by another one
+                wake_at = now + 0.05
+                driver = worker.driver(session_id)
+                if driver is not None:
+                    decided = await driver.settle(row)
+                    if row.id in decided:
+                        return decided[row.id]
                 else:
-                    await worker.attend(session_id)
+                    owned = await worker.store.head(session_id)
+                    if owned.alive and owned.owner != worker.id:
+                        worker.bus.send(owned.address, Wake(session_id, reply_to=worker.bus.address))
+                    # An owner that has decided it and released since needs no heir.
+                    elif (outcome := await self._known_outcome(session_id, row)) is not None:
+                        return outcome
+                    else:
+                        await worker.attend(session_id)
             if (outcome := await self._known_outcome(session_id, row)) is not None:
                 return outcome
-            left = deadline - worker.clock.monotonic()
-            if left <= 0:
+            now = worker.clock.monotonic()
+            if now >= deadline:
                 return None
-            await watcher.wait(min(left, 0.05))
+            if now < wake_at:
+                await watcher.wait(min(deadline, wake_at) - now)
 
     async def _known_outcome(self, session_id: SessionId, row: InboxRow) -> CommandOutcome | None:
         known = await self.worker.store.row(session_id, row.id)
@@ -257,12 +264,16 @@ class Control:
         worker = self.worker
         status, position = Status(outcome.status), outcome.position
         running, unknown, deferred = outcome.running, outcome.unknown, outcome.deferred
+        # The wake-up for another owner's decision may have been the one for the end of the stop, too.
+        is_first = worker.driver(session_id) is None
         while until == "stopped" and (deferred or _level(status, running) == "stopping"):
             left = deadline - worker.clock.monotonic()
             if left <= 0:
                 break
             await self.listen_to_owner(session_id, deltas=False)
-            await watcher.wait(min(left, 0.1))
+            if not is_first:
+                await watcher.wait(min(left, 0.1))
+            is_first = False
             owned = await worker.must_exist(session_id)
             driver = worker.driver(session_id)
             if driver is not None:
@@ -525,7 +536,9 @@ class Control:
             Damaged: its journal is damaged.
         """
         owned = await self.worker.must_exist(session_id)
-        return (await load(self.worker.store, owned.head)).state.session
+        driver = self.worker.driver(session_id)
+        known = None if driver is None else driver.journal.if_durable(owned.head.digest)
+        return known or (await load(self.worker.store, owned.head)).state.session
 
     async def listen_to_owner(self, session_id: SessionId, *, deltas: bool) -> None:
         """Have a session's owner in another process tell this one when it moves."""

@@ -1,11 +1,11 @@
 """Deadlines: when something of a session happens by itself, and the timers that have its driver look then."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from midcourse.core.ids import StepId
 from midcourse.core.interrupted_calls import may_abort
-from midcourse.core.session import Status
+from midcourse.core.session import Session, Status
 from midcourse.ports.clock import Clock, Timer
 from midcourse.runtime.calls import CallInFlight
 from midcourse.runtime.children import Children
@@ -49,6 +49,13 @@ class Deadlines:
         if deadlines:
             self.look_again("deadline", min(deadlines) - now)
 
+    def stop_ahead(self, calls: Iterable[CallInFlight], foreseen: Session) -> None:
+        """Abort the calls that have no grace in the session that a stop on its way is going to make."""
+        for call in calls:
+            deadline = self._deadline(call.step, foreseen) if may_abort(call.effect) and call.kind != "child" else None
+            if call.kind == "model" or (deadline is not None and deadline <= foreseen.at):
+                call.stop()
+
     def stop_calls(self) -> None:
         """Abort the calls whose grace is over; look again when the next one's will be."""
         now = self._journal.now
@@ -69,11 +76,10 @@ class Deadlines:
             return self._child_deadline()
         if not may_abort(call.effect):  # it finishes, whatever the grace, unless this process ends
             return self._gate.drain_until if self._gate.draining else None
-        return self._deadline(call.step)
+        return self._deadline(call.step, self._journal.session)
 
-    def _deadline(self, step: StepId) -> float | None:
+    def _deadline(self, step: StepId, session: Session) -> float | None:
         """Return when a call in flight must end; None if it may finish."""
-        session = self._journal.session
         if session.status is Status.HALTED or self._gate.draining:
             return self._gate.drain_until if self._gate.draining else 0.0
         if session.status is Status.PAUSING and session.pause is not None:

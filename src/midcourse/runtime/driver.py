@@ -186,6 +186,16 @@ class Driver:
         """Shut the gate before a stop is written: nothing begins until it is decided."""
         self._inbox.shut()
 
+    def stop_ahead(self, stop: AnyCommand) -> None:
+        """Abort what a stop is going to abort, side by side with its write: in this turn, if on the agent's loop."""
+        if asyncio._get_running_loop() is not self._ctx.loop:  # noqa: SLF001 - the documented get_running_loop raises where there is none
+            self._on_loop(lambda: self.stop_ahead(stop))
+            return
+        with self.journal.lock:
+            foreseen = self._inbox.foresee(stop)
+        if foreseen is not None:
+            self._deadlines.stop_ahead(self.calls(), foreseen)
+
     def unshut(self) -> None:
         """Undo ``shut``: the stop was decided or refused, and the status alone counts again."""
         self._inbox.unshut()
@@ -194,7 +204,7 @@ class Driver:
         """Return everything of the session that has begun and has not ended. On any thread."""
         with self.journal.lock:
             now = self._ctx.clock.monotonic()
-            calls = [call.running(now) for call in self.gate.begun.values()]
+            calls = [call.running(now) for call in self.gate.begun.values() if not call.has_ended]
             undos = self._undo_runner.running()
             calls.extend(undos)
             being_undone = {undo.step for undo in undos}
@@ -271,13 +281,17 @@ class Driver:
 
     def wake(self) -> None:
         """Have ``react`` run on the agent's loop. On any thread."""
+        self._on_loop(self.react)
+
+    def _on_loop(self, act: Callable[[], object]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
-            self._ctx.loop.call_soon_threadsafe(self.react)
+            self._ctx.loop.call_soon_threadsafe(act)
 
     # ---- acting, on the agent's loop
 
     def react(self) -> None:
         """Make what is alive match what the journal says."""
+        self.gate.release_aborted()
         if self._over or self._parking.leaving is not None or self._is_recovering:
             return
         if self.journal.broken is not None:

@@ -44,6 +44,7 @@ class Gate:
         self._on_wait = on_wait
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._stale: dict[asyncio.Future[None], None] = {}
+        self._aborted: dict[asyncio.Future[None], None] = {}
         self._asking: dict[StepId, asyncio.Future[None]] = {}
         self._delayed: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
@@ -156,6 +157,22 @@ class Gate:
                 await waiter
             finally:
                 del self._stale[waiter]
+
+    async def until_decided(self) -> None:
+        """Wait until the stop that aborts ahead of its decision is decided or refused, or cannot be written."""
+        journal = self._journal
+        while self.stops_on_the_way and journal.session.status in LETS_RUN and journal.broken is None:
+            waiter = asyncio.get_running_loop().create_future()
+            self._aborted[waiter] = None
+            try:
+                await waiter
+            finally:
+                del self._aborted[waiter]
+
+    def release_aborted(self) -> None:
+        """Have the calls that were aborted ahead of a decision look whether it is there. On the agent's loop."""
+        for waiter in self._aborted:
+            _let_pass(waiter)
 
     async def wait_for_answer(self, step: StepId) -> None:
         """Wait for an answer to the ask that ``step`` opened, or for its end.

@@ -53,8 +53,9 @@ _SHOWN: Final = 200
 _ARGUMENTS: Final = 1000
 """Characters of the arguments that a person is asked to approve, in the inbox."""
 NOTHING_SINCE: Final = JournalGrowth()
-TURNS: Final = 3
-"""Turns of the event loop from a step's end to the start of the agent's next one; the write comes in the one after."""
+TURNS: Final = 6
+"""Turns of the event loop from a call's end to the start of the agent's next one, with a model call in between that
+answers at once. What was not written with that start by then is written alone."""
 
 
 class Journal:
@@ -112,6 +113,11 @@ class Journal:
         """The session as folded so far, durable or not."""
         return self._fold.session
 
+    def if_durable(self, digest: bytes) -> Session | None:
+        """Return the session if its fold is what a journal with this digest makes of it: not ahead of the disk."""
+        with self.lock:
+            return self._fold.session if self._fold.digest == digest and not self.broken else None
+
     @property
     def log(self) -> StepLog:
         """The steps of the current scope as folded so far."""
@@ -144,7 +150,7 @@ class Journal:
         self._blobs.extend(blobs)
         if not self._flush_is_scheduled:
             self._flush_is_scheduled = True
-            self._turns.after(self._flush_noted)
+            self._turns.after(self.write_noted)
 
     def note_segment(self, segment: SegmentWritten, pieces: int) -> None:
         """Fold a segment of so many tokens. However fast a stream is, a snapshot is not late: it is written at once."""
@@ -166,10 +172,10 @@ class Journal:
     def note_in_thread(self, event: AnyEvent, loop: asyncio.AbstractEventLoop) -> None:
         """Fold an event now, on a thread that is not the agents' ``loop``, which writes it. Not while it is leaving."""
         self._add(event)
-        loop.call_soon_threadsafe(self._flush_noted)
+        loop.call_soon_threadsafe(self.write_noted)
 
-    def _flush_noted(self) -> None:
-        """Write what was noted, now that those it woke have had their turns: their next start may share the commit."""
+    def write_noted(self) -> None:
+        """Write what was noted. By itself that comes once those it woke have had their turns, to share their commit."""
         with self.lock:
             self._flush_is_scheduled = False
             if self._rows and not self.broken and not self.leaving:

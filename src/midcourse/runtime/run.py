@@ -26,7 +26,7 @@ from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.model_streams import StreamEnd
 from midcourse.runtime.run_history import RunHistory
-from midcourse.runtime.step_request import OnCut, StepRequest, shown
+from midcourse.runtime.step_request import OnCut, StepRequest
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.tools import Tool, check_retry, is_of_the_standard_library, model_of, origin_of, tool_of
 
@@ -192,7 +192,7 @@ class Run:
             name=words,
             kind="tool",
             digest=digest_of(spelled),
-            arguments=preview(spelled),
+            spelled=spelled,
             tool=tool,
             by_name=arguments,
             body=body,
@@ -247,7 +247,7 @@ class Run:
             name=name,
             kind="child",
             digest=digest_of(spelled),
-            arguments=preview(spelled),
+            spelled=spelled,
             tool=SPAWN,
             child=(cast("Agent[object]", agent), goal),
         )
@@ -285,7 +285,7 @@ class Run:
             name=name,
             kind=kind,
             digest=digest_of(spelled),
-            arguments=shown(tool, arguments, spelled),
+            spelled=spelled,
             tool=tool,
             given=arguments,
             may_ask=self._may_ask,
@@ -318,7 +318,7 @@ class Run:
                 )
             return identity
         prefix = f"{scope}/{name}#"
-        if any(other.startswith(prefix) and not other.startswith(prefix + "=") for other in self._open):
+        if self._open and any(other.startswith(prefix) and not other.startswith(prefix + "=") for other in self._open):
             raise MisusedRun(
                 f"Two steps '{name}' run at the same time and could not be distinguished after a resume. "
                 f"Give a key: run.step('{name}', …, key='…').",

@@ -21,8 +21,9 @@ OnCut = Literal["regenerate", "continue"]
 class StepRequest:
     """A requested call: its function, its arguments, and the effect of a redirect on it.
 
-    ``given`` are its arguments in order, ``by_name`` those of a model's tool call. ``body`` calls the function, where a
-    framework has more to give it than its arguments; ``shape`` makes its result something that can be journaled.
+    ``spelled`` are its canonical arguments, ``given`` those in order, ``by_name`` those of a tool call. ``body``
+    calls the function, where a framework has more to give it than its arguments; ``shape`` makes its result something
+    that can be journaled.
     ``heard`` is the number of people's messages that the request is based on: after another one, it does not begin.
     ``retry``: None is the tool's declaration, or for a model the default.
     """
@@ -31,7 +32,7 @@ class StepRequest:
     name: str
     kind: StepKind
     digest: str
-    arguments: str
+    spelled: bytes
     tool: Tool[..., Any]
     given: tuple[object, ...] = ()
     by_name: Mapping[str, object] | None = None
@@ -44,6 +45,16 @@ class StepRequest:
     on_cut: OnCut = "regenerate"
     heard: int | None = None
     retry: Retry | None = None
+
+    @property
+    def arguments(self) -> str:
+        """Its arguments for people's eyes: by name, if one of them is a secret by its name."""
+        if not self.given or not self.tool.takes_secrets:
+            return preview(self.spelled)
+        try:
+            return preview(canonical(self.tool.named(self.given)))
+        except InvalidInput:  # the call will say so
+            return REDACTED
 
     def call(self) -> object:
         """Call the function with what it was given."""
@@ -64,13 +75,3 @@ class StepRequest:
     def effect(self) -> Effect:
         """Its row in the table of effects. A model call changes nothing, and a child answers for itself."""
         return self.tool.kind if self.kind == "tool" else "read"
-
-
-def shown(tool: Tool[..., Any], given: tuple[object, ...], spelled: bytes) -> str:
-    """Arguments in order, for people's eyes: by name, if one of them is a secret by its name."""
-    if not given or not tool.takes_secrets:
-        return preview(spelled)
-    try:
-        return preview(canonical(tool.named(given)))
-    except InvalidInput:  # the call will say so
-        return REDACTED

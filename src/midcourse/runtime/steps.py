@@ -179,7 +179,7 @@ class Steps:
             if call is None:
                 continue
             ended = await self._execute(step, call)
-            is_tried_again = self._journal_end(step, call, ended)
+            is_tried_again = await self._end(step, call, ended)
             self._moved()
             if is_tried_again:
                 continue
@@ -404,6 +404,16 @@ class Steps:
         finally:
             call.in_thread = False
         return await result if inspect.isawaitable(result) else result
+
+    async def _end(self, step: StepRequest, call: CallInFlight, ended: CallEnd) -> bool:
+        """Journal the end: behind the stop that aborted it, and at once if it can never be done again."""
+        if call.stopped:
+            call.has_ended = True
+            await self._gate.until_decided()
+        is_tried_again = self._journal_end(step, call, ended)
+        if not may_abort(call.effect):
+            self._journal.write_noted()
+        return is_tried_again
 
     def _journal_end(self, step: StepRequest, call: CallInFlight, ended: CallEnd) -> bool:
         """Write down how an attempt ended. True: it raised, and is tried again."""

@@ -49,3 +49,24 @@ async def test_a_stop_that_is_waited_for_here_does_not_read_the_journal() -> Non
         reply = await stopping
         assert (reply.level, reply.status) == ("stopped", Status.PAUSED)
         assert store.reads == before
+
+
+async def test_a_look_at_a_session_that_is_driven_here_does_not_read_the_journal() -> None:
+    """Its fold is what the journal says, as far as the digest in the head is that of the fold."""
+    may_end = asyncio.Event()
+
+    @midcourse.agent(name="looked-at")
+    async def looked_at(run: midcourse.Run) -> None:
+        await run.step("wait", may_end.wait)
+
+    store = Counting()
+    async with midcourse.open(store) as mc:
+        session = await mc.start(looked_at)
+        while not (await session.state()).calls:
+            await asyncio.sleep(0)
+        before = store.reads
+        for number in range(5):
+            await session.message(f"message {number}")
+            assert len((await session.state()).queue) == number + 1
+        assert store.reads == before
+        may_end.set()
