@@ -83,6 +83,7 @@ async def test_a_pause_reaches_the_children_before_it_counts_as_paused(place: Pl
         assert len(tool.begun) == 1
 
 
+@pytest.mark.real_time  # a thread of the child's outlasts the waits
 async def test_a_stop_that_cannot_be_written_is_not_called_stopped_while_a_child_works(place: Place) -> None:
     """It reaches the child at once; a thread of the child's, which cannot be aborted, is listed until it ends."""
     entered, may_end = threading.Event(), threading.Event()
