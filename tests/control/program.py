@@ -116,7 +116,7 @@ class Program:
 def _in_forked_child(mc: Midcourse, session: str) -> str:
     async def look() -> str:
         try:
-            await mc.get(session)
+            await (await mc.get(session)).status()
         except midcourse.MidcourseError as error:
             return error.code
         return "no error"
