@@ -103,7 +103,9 @@ def drain_lets_go() -> Generator[None]:
 def stop_needs_the_store() -> Generator[None]:
     """Fault 7: a stop that cannot be written fails, and its session works on."""
 
-    async def fails(control: Control, session_id: str, driver: object, error: MidcourseError, status: str) -> Reply:
+    async def fails(
+        control: Control, name: str, command: object, driver: object, error: MidcourseError, _: str
+    ) -> Reply:
         raise error
 
     with patch.object(Control, "_stopped_all_the_same", fails):
