@@ -1,12 +1,13 @@
 """A store that kills its process inside a commit: between the statements that one write is made of."""
 
+import os
+import signal
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from midcourse.ports.store import Store
 from midcourse.stores.sqlite import SqliteStore
-from midcourse.testing import killer
 from midcourse.testing.killer import Killer
 
 T = TypeVar("T")
@@ -40,6 +41,6 @@ class KillerWithin(Killer):
         def look(statement: str) -> None:
             if statement.startswith(statements):
                 self._note(line)
-                killer._kill()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+                os.kill(os.getpid(), signal.SIGKILL)
 
         writer._connection.set_trace_callback(look)  # noqa: SLF001
