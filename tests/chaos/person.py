@@ -212,7 +212,7 @@ class Person:
                 await asyncio.sleep(self._chance.uniform(0, 0.5))
                 asks = [one for one in (await handle.state()).asks if one.reason == DID_IT_HAPPEN]
                 ask = asks[-1] if asks else ask
-        await self._send("answer", handle, partial(handle.answer, value, ask=ask.id, wait=3.0))
+        await self._send("answer", handle, partial(handle.answer, value, ask=ask.id, wait=3.0), opens=ask.is_review)
 
 
 async def main(folder: Path, seed: str, seconds: float) -> None:

@@ -294,6 +294,25 @@ async def test_a_child_that_outlives_its_parent_spends_from_that_budget_which_ca
         assert len(costly.begun) == 2
 
 
+@pytest.mark.parametrize("is_protected", [True, False])
+async def test_what_is_protected_finishes_with_its_children_wherever_they_run(is_protected: bool, place: Place) -> None:
+    """A process that drives a child alone asks how much is left above it: of a protected parent, any sum."""
+    held = Tool(holds=True)
+    child = resumable(lambda run: run.step("held", held.run), name="child")
+    terms = midcourse.Terms(budget=0.30, task_class="protected") if is_protected else CAP
+    parent = capped(lambda run: run.spawn(child, "a part"), name="parent", terms=terms)
+    async with place.open(parent, child) as mc, place.open(parent, child, drive=False) as elsewhere:
+        session = await mc.start(parent, "a goal")
+        await until_true(lambda: bool(held.begun))
+        await until(session, "step.begun")
+        [below] = [await elsewhere.get(one.id) for one in await mc.list() if one.parent is not None]
+        transport: Any = elsewhere._transport  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        left = await transport.control.left_above(await below.state())
+        assert left == (None if is_protected else 0.30)
+        held.may_end.set()
+        await session.result()
+
+
 async def test_what_a_tool_declares_or_tells_counts_and_one_too_dear_is_not_begun(place: Place) -> None:
     cheap, costly = Tool(cost=0.1), Tool(cost=0.15)
 

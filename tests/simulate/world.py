@@ -656,7 +656,8 @@ class World:
     async def _answer(self, handle: SessionHandle[Any], ask: Any, chance: Random) -> None:
         """Truly or falsely: whoever is asked may not know either."""
         value = chance.choice((DONE, NOT_DONE)) if ask.reason == "did_it_happen" else "yes"
-        await self._send("answer", handle.id, partial(handle.answer, value, ask=ask.id, wait=3.0), by="ann")
+        answer = partial(handle.answer, value, ask=ask.id, wait=3.0)
+        await self._send("answer", handle.id, answer, by="ann", opens=ask.is_review)
 
     @asynccontextmanager
     async def _timed(self, verb: str, about: str, *, wait: float) -> AsyncGenerator[None]:

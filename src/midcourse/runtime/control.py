@@ -499,7 +499,8 @@ class Control:
             above = await self.session(session.parent)
             if session.id not in above.children.values():  # it works again, on its own
                 return None
-            left = remaining(above, await self.cost(above.id))
+            # What is protected finishes its turn at the cap, and its children with it.
+            left = None if finishes_first(above) else remaining(above, await self.cost(above.id))
         except (SessionNotFound, Damaged):
             return None
         further = await self.left_above(above)
