@@ -125,6 +125,7 @@ async def test_a_file_without_permission_is_told_what_to_change_and_goes_on_once
 def _opened_by_nobody(path: Path) -> str:
     code = (
         "import asyncio, concurrent.futures.thread, os, sys, midcourse, midcourse.bus.local, midcourse.stores.sqlite\n"
+        "midcourse.open, midcourse.MidcourseError\n"  # imported on first use, which nobody else may read
         f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
         "async def main():\n"
         "    async with midcourse.open(f'sqlite:///{sys.argv[1]}'): pass\n"

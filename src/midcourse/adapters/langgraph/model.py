@@ -27,7 +27,7 @@ from midcourse.adapters.langgraph.held_run import HeldGraphRun, current, raise_a
 from midcourse.adapters.langgraph.threads import is_on, wait_for
 from midcourse.adapters.prices import PriceMeter, TokenUsage, dollars, priced
 from midcourse.errors import InvalidInput, MisusedRun, Redirected, StepError
-from midcourse.runtime.calls import in_a_step
+from midcourse.runtime.calls import current_call, in_a_step
 from midcourse.runtime.model_streams import StreamEnd
 
 _OURS: Final = "midcourse "
@@ -103,6 +103,7 @@ class LangChainStepModel(BaseChatModel):
                 meter.begin(named)
                 try:
                     async for chunk in self._once().astream(asked, stop=stop, **kwargs):
+                        current_call().raise_if_cancelled()  # asyncio.wait_for, in LangChain, may lose a cancel
                         whole = chunk if whole is None else whole + chunk
                         if chunk.text and (word := answer.take(str(chunk.text), meter, named)):
                             yield word
