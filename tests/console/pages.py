@@ -124,14 +124,18 @@ class Window:
 
     def has_its_top(self) -> None:
         """The top bar is as wide as its window, one line high, and nothing of it is cut."""
-        wide, room, high = self.top.evaluate("(top) => [top.scrollWidth, top.clientWidth, top.offsetHeight]")
+        # In one turn of the page: once it is loaded, a page brings a top bar of its own.
+        wide, room, high, cut = self.page.evaluate(
+            """() => {
+                const top = document.querySelector("header.top");
+                const all = [...top.querySelectorAll("a, button")].filter((one) => one.offsetParent !== null);
+                const isCut = (one) => one.getBoundingClientRect().right > innerWidth || one.scrollHeight > 52;
+                const cut = all.filter(isCut).map((one) => one.textContent);
+                return [top.scrollWidth, top.clientWidth, top.offsetHeight, cut];
+            }"""
+        )
         assert wide <= room, f"a top bar of {wide} px in {room}"
         assert high == 52, f"a top bar of {high} px"
-        cut: list[str] = self.top.evaluate(
-            """(top) => [...top.querySelectorAll("a, button")].filter((one) => one.offsetParent !== null)
-                .filter((one) => one.getBoundingClientRect().right > innerWidth || one.scrollHeight > 52)
-                .map((one) => one.textContent)"""
-        )
         assert cut == []
 
     def is_narrow(self) -> None:

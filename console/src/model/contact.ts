@@ -56,7 +56,7 @@ export function withTrouble(connection: Connection, presses: readonly Press[]): 
 }
 
 const PROBLEMS: Record<string, string> = {
-  store_unavailable: "Store not available", store_full: "Store full", draining: "Server restarts", too_many_requests: "Too many requests", too_many_streams: "Too many streams",
+  store_unavailable: "Store not available", store_busy: "Store busy", store_full: "Store full", draining: "Server restarts", too_many_requests: "Too many requests", too_many_streams: "Too many streams",
 };
 
 /** The word of the top bar. */
