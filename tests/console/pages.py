@@ -124,6 +124,7 @@ class Window:
 
     def has_its_top(self) -> None:
         """The top bar is as wide as its window, one line high, and nothing of it is cut."""
+        expect(self.top).to_be_visible()
         # In one turn of the page: once it is loaded, a page brings a top bar of its own.
         wide, room, high, cut = self.page.evaluate(
             """() => {

@@ -147,7 +147,8 @@ def test_the_policies_are_read_without_scrolling_sideways(phone: Window) -> None
     hit_by_a_finger(phone, "body")
     phone.page.set_viewport_size({"width": 1376, "height": 900})
     expect(phone.page.get_by_role("columnheader", name="Made from")).to_be_visible()
-    assert made.evaluate("cell => getComputedStyle(cell, '::before').content") == "none"
+    unlabelled = "cell => getComputedStyle(cell, '::before').content === 'none'"
+    phone.page.wait_for_function(unlabelled, arg=made.element_handle())  # styles follow a new width in their own time
 
 
 def test_the_page_fits_at_every_width(opening: Opening, api: Api) -> None:
