@@ -301,7 +301,8 @@ class World:
             await self._send("lift", name, partial(handle.lift, wait=2.0), by="healer")
         elif session.status == "paused":
             if session.pause is not None and session.pause.wants is not None:
-                await self._pay_above(inside, session, session.pause.wants)
+                with suppress(MidcourseError):  # what is damaged above it decides no more
+                    await self._pay_above(inside, session, session.pause.wants)
             await self._send("resume", name, partial(handle.resume, wait=2.0), by="healer")
         for ask in session.asks:
             value = "yes"
