@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -153,6 +154,25 @@ async def test_a_child_whose_parent_cannot_be_read_is_paused_and_says_why(place:
             tool.may_end.set()
             await orphan.resume()
             assert await orphan.result() == "one"
+
+
+async def test_a_child_that_never_began_begins_once_a_person_resumes_it_without_its_parent(place: Place) -> None:
+    """Nothing else would begin it: its parent cannot be read any more."""
+
+    async def child(run: midcourse.Run) -> str:
+        return run.goal
+
+    kid = resumable(child, name="kid")
+    agent = resumable(lambda run: run.spawn(kid, "one"), name="parent")
+    async with place.open(agent, kid, drive=False) as mc:
+        session = await mc.start(agent)
+        transport: Any = mc._transport  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        await transport.control.create_child(name := SessionId(f"{session.id}.kid"), kid, "one", session.id)
+    async with place.open(agent, kid, store=_WithoutHead(await place.store(), session.id)) as other:
+        orphan = await other.get(name)
+        await until_status(orphan, "paused")
+        await orphan.resume()
+        assert await orphan.result() == "one"
 
 
 class _WithoutHead(WrappedStore):

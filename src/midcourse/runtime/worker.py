@@ -40,7 +40,7 @@ from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.audit_entry import entry_of
 from midcourse.runtime.calls import enter_process
-from midcourse.runtime.children import is_orphaned, parent_name
+from midcourse.runtime.children import is_orphaned, parent_name, passed_on_id
 from midcourse.runtime.command_listener import CommandListener
 from midcourse.runtime.command_outcome import encode_outcome, refusal
 from midcourse.runtime.context import RuntimeContext, SessionTree
@@ -459,11 +459,14 @@ class Worker:
             await self._mark_damaged(owned, error)
             raise
         await self.supervisor.learn(loaded.state.session)
-        try:
-            may_not_have_begun = sponsor is None and loaded.state.session.status not in WORKS
-            return loaded, may_not_have_begun and await is_orphaned(self.store, owned.head)
-        except (Damaged, SessionNotFound):  # the sweep pauses a child of such a parent
+        if sponsor is not None or loaded.state.session.status in WORKS:
             return loaded, False
+        child = owned.head.id
+        try:
+            return loaded, await is_orphaned(self.store, owned.head)
+        except (Damaged, SessionNotFound):
+            # The sweep pauses a child of such a parent, once. If that was lifted, it begins.
+            return loaded, await self.store.row(child, passed_on_id(child, "orphaned")) is not None
 
     async def _take_again(self, session_id: SessionId, epoch: Epoch) -> Owned:
         """Return the head of a session that is still ours, once the store takes writes for it again."""
