@@ -89,14 +89,14 @@ def _serve(port: int | None) -> None:
         link = link_to(url, await server.login_code())
         print(f"\nMidcourse serves {', '.join(one.name for one in SAMPLES)}.")
         if not is_first:
-            print("The sessions of the last demo are there, and go on. To start over: make demo-reset")
+            print("The sessions of the last demo are there, and continue. To start over: make demo-reset")
         print(f"\n  Open {link}\n  {ONCE}\n{PATH}\nCtrl-C ends it; nothing is lost.", flush=True)
         if _has_display():
             threading.Thread(target=_open, args=(link,), daemon=True).start()
 
     parked = run(server, place, listening, ready=ready)
-    were = f"{parked} running {'was' if parked == 1 else 'were'} let go, none cancelled. " if parked else ""
-    print(f"\n{were}To go on: make demo. To start over: make demo-reset.")
+    were = f"{parked} running {'was' if parked == 1 else 'were'} released, none cancelled. " if parked else ""
+    print(f"\n{were}To continue: make demo. To start over: make demo-reset.")
 
 
 def _has_display() -> bool:

@@ -106,11 +106,12 @@ def test_the_demo_gives_a_link_and_steps_goes_on_when_run_again_and_starts_over_
         )
         assert f"The demo runs already. Open {demo.url}/login" in second.stdout
         assert_prints(
-            demo.end(), ["1 running was let go, none cancelled. To go on: make demo. To start over: make demo-reset."]
+            demo.end(),
+            ["1 running was released, none cancelled. To continue: make demo. To start over: make demo-reset."],
         )
 
     with demonstrated(tmp_path) as demo:
-        assert "The sessions of the last demo are there, and go on." in demo.said
+        assert "The sessions of the last demo are there, and continue." in demo.said
         result = demo.ask("/sessions/sess_demo/result?wait=50")
         assert result["status"] == "completed"
         assert str(tmp_path / "demo") in result["result"], "the agents work inside the demo's folder"
