@@ -51,6 +51,7 @@ ANY_END: Final = {
     ev.MessageEdited,
     ev.MessageWithdrawn,
     ev.UndoRequested,
+    ev.BudgetRaised,
     ev.UndoBegun,
     ev.UndoEnded,
     ev.UndoFinished,
@@ -313,7 +314,15 @@ class Control(RuleBasedStateMachine):
         if session.status in ENDED:
             assert isinstance(
                 command,
-                cmd.Redirect | cmd.Resume | cmd.Cancel | cmd.Undo | cmd.Message | cmd.Edit | cmd.Withdraw | JUDGES,
+                cmd.Redirect
+                | cmd.Resume
+                | cmd.Cancel
+                | cmd.Undo
+                | cmd.Message
+                | cmd.Edit
+                | cmd.Withdraw
+                | cmd.Budget
+                | JUDGES,
             )
         if isinstance(command, cmd.Resume) and command.pause is not None:
             assert session.pause is not None

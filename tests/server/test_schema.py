@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,7 +37,7 @@ SHORTEST = 0.05
 """Seconds that a request may want to wait here."""
 
 DOCUMENT = document()
-SCHEMA: Any = schemathesis.openapi.from_dict(DOCUMENT)
+SCHEMA: Any = schemathesis.openapi.from_dict(deepcopy(DOCUMENT))  # it adds links of its own
 OPERATIONS = {
     one["operationId"]: (path, method) for path, methods in DOCUMENT["paths"].items() for method, one in methods.items()
 }

@@ -69,7 +69,8 @@ def needed(session: Session) -> float | None:
     asked = session.pause.budget if session.pause is not None else None
     if asked is not None and asked > budget + _HAIR:
         return above(max(asked, session.cost))
-    return above(session.cost + usual_price(session)) if is_spent(session, session.cost) else None
+    next_one = max(usual_price(session), 2 * _HAIR)
+    return above(session.cost + next_one) if is_spent(session, session.cost) else None
 
 
 def above(dollars: float) -> float:
