@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from midcourse.analysis.backtest import Notice, Recording, backtest, read_recordings, recording_of
+from midcourse.analysis.backtest.recordings import Prices
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded
 from midcourse.core.ids import InterventionId, Position, StepId
@@ -213,6 +214,14 @@ def test_whatever_stands_in_a_file_it_is_read_or_told_of(tmp_path: Path, name: s
         assert list(run.steps) == sorted(run.steps)
     if runs:
         backtest("standard", runs, resamples=2)
+
+
+@pytest.mark.parametrize("counts", [(-1, 5, 0), (5, -1, 0), (5, 5, -1), (5, 5, 9)])
+def test_impossible_counts_have_no_price_and_the_model_stays_known(counts: tuple[int, int, int]) -> None:
+    prices = Prices()
+    heard, said, cached = counts
+    assert prices.of("gpt-4o", tokens_in=heard, tokens_out=said, cached=cached) is None
+    assert prices.of("gpt-4o", tokens_in=5, tokens_out=5)
 
 
 def test_where_nobody_listens_nothing_is_left_out_in_silence(tmp_path: Path) -> None:

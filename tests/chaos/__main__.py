@@ -29,7 +29,7 @@ SHOWN: Final = 5
 
 def main(arguments: Sequence[str]) -> int:
     """Play rounds until the time is over, and say in numbers what came of them. 1: a promise was broken."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", allow_abbrev=False, description=__doc__)
     parser.add_argument("--minutes", type=float, default=2.0, help="for about so long (default: 2)")
     parser.add_argument("--seed", default="", help="what the rounds' choices come from (default: a new one)")
     parser.add_argument("--round", type=float, default=30.0, metavar="SECONDS", help="faults in a round (default: 30)")

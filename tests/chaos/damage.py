@@ -268,7 +268,7 @@ def _play(template: Path, seed: str) -> Outcome:
 
 def main(arguments: Sequence[str]) -> int:
     """Damage stores, and say in numbers what came of them. 1: a promise was broken."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.damage", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.damage", allow_abbrev=False, description=__doc__)
     parser.add_argument("--stores", type=int, default=100, help="so many stores (default: 100)")
     parser.add_argument("--seed", default="", help="what the choices come from (default: a new one)")
     parser.add_argument("--jobs", type=int, default=4, help="so many at a time: most of them wait (default: 4)")

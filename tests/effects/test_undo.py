@@ -379,3 +379,38 @@ async def test_nothing_done_is_an_empty_receipt_in_words(place: Place) -> None:
         receipt = await session.receipt()
         assert (receipt.lines, receipt.final) == ((), True)
         assert str(receipt) == "nothing was changed: no call that could have an effect had begun"
+
+
+@pytest.mark.fake_time
+async def test_an_undo_answers_within_its_wait_however_long_the_sending_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait is for all of it, not for each of its parts."""
+    may_end = asyncio.Event()
+
+    async def endless(_arguments: object, _result: object, _key: str) -> None:
+        await may_end.wait()
+
+    @midcourse.tool(effect="write", undo=endless)
+    async def change() -> None:
+        """Change nothing; its undo does not end."""
+
+    place, one = Place("memory", tmp_path), resumable(lambda run: run.step("call", change))
+    async with place.open(one) as mc:
+        session = await mc.start(one)
+        await session.result()
+        control = mc._control  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        send, clock = control.send, control.worker.clock
+
+        async def slow(*arguments: Any, **named: Any) -> Any:
+            reply = await send(*arguments, **named)
+            await clock.sleep(1.5)
+            return reply
+
+        monkeypatch.setattr(control, "send", slow)
+        began = clock.monotonic()
+        receipt = await session.undo("wrong customer", wait=2.0)
+        assert clock.monotonic() - began < 2.5
+        assert not receipt.final
+        may_end.set()
+        await until(session, "undo.finished")

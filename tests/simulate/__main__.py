@@ -27,7 +27,7 @@ EVERY: Final = 30.0
 
 def main(arguments: Sequence[str]) -> int:
     """Play seeds, and say in numbers what came of them. 1: a promise was broken."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.simulate", allow_abbrev=False, description=__doc__)
     parser.add_argument("--seeds", type=int, default=0, help="so many seeds (default: until stopped)")
     parser.add_argument("--start", type=int, default=0, help="the first seed (default: 0)")
     parser.add_argument("--minutes", type=float, default=0.0, help="no longer than this (default: until stopped)")

@@ -40,6 +40,8 @@ PATIENCE: Final = 12.0
 """Seconds without a new fact after which a session stands still, once nothing is done any more."""
 HEAL: Final = 90.0
 """Seconds in which everything has to end, once everything is answered and resumed."""
+SLOWEST: Final = 0.5
+"""Seconds that a read or a write of a slow disk takes at most."""
 LATE: Final = 0.6
 """Seconds that an answer may come late: the half second that it is promised in, and what the loops take."""
 DAY: Final = 86_400.0
@@ -438,7 +440,7 @@ class World:
         self.machine.at(self.machine.time + chance.uniform(0.05, 1.5), end)
 
     def _fate_slow(self, chance: Random) -> None:
-        self.disk.write = self.disk.read = chance.uniform(0.05, 0.5)
+        self.disk.write = self.disk.read = chance.uniform(0.05, SLOWEST)
 
         def end() -> None:
             self.disk.write, self.disk.read = 0.003, 0.001
@@ -568,8 +570,9 @@ class World:
         elif what == "undo":
             if session.status in ENDED:
                 self.machine.tell(f"ann: undo {handle.id}")
-                async with self._timed("undo", handle.id, wait=4.0):
-                    await handle.undo("the wrong house", wait=4.0)
+                # The receipt is read after the wait: two heads, a snapshot and the events.
+                async with self._timed("undo", handle.id, wait=2.0 + 4 * SLOWEST):
+                    await handle.undo("the wrong house", wait=2.0)
         else:
             await getattr(self, f"_{what}")(handle, session, chance)
 

@@ -106,22 +106,21 @@ class LocalTransport:
 
     async def undo(self, session_id: SessionId, command: cmd.Undo, *, wait: float) -> Receipt:
         """Send an undo and return the receipt once it is done, or after ``wait`` seconds."""
+        ends = self.clock.monotonic() + wait
         await self.send(session_id, command, until="decided", wait=wait)
-        await self.undone(session_id, wait)
+        await self.undone(session_id, ends - self.clock.monotonic())
         return await self.receipt(session_id)
 
     async def undone(self, session_id: SessionId, wait: float) -> None:
         """Wait until the undo of an ended session is done, at most ``wait`` seconds."""
-        worker = self.worker
-        began = worker.clock.monotonic()
-        with worker.fanout.watching(session_id) as watcher:
-            while (left := began + wait - worker.clock.monotonic()) > 0:
-                session = await self.state(session_id)
-                waits = session.needs and worker.clock.monotonic() - began > _TOOL_COMES
-                if waits or not session.is_being_undone:
-                    return
-                await self.control.listen_to_owner(session_id, deltas=False)
-                await watcher.wait(min(left, 0.25))
+        began = self.clock.monotonic()
+        with self.worker.fanout.watching(session_id) as watcher, contextlib.suppress(TimeoutError):
+            async with self.clock.timeout(wait):  # a slow store delays no answer
+                while (session := await self.state(session_id)).is_being_undone:
+                    if session.needs and self.clock.monotonic() - began > _TOOL_COMES:
+                        return
+                    await self.control.listen_to_owner(session_id, deltas=False)
+                    await watcher.wait(0.25)
 
     async def fork(self, session_id: SessionId, at: int | None, *, new: str | None, paused: bool, by: str) -> SessionId:
         """Begin a new session at a point of this one and return its id; with ``paused`` it is paused before it runs."""
@@ -175,7 +174,7 @@ class LocalTransport:
 
     async def preview(self, session_id: SessionId, *, force: bool, restart: bool) -> Mapping[UndoChoice, Receipt]:
         """Return what a cancel would make of each effect, by its ``undo``."""
-        ledger, state = await self._ledger(session_id), await self.state(session_id)
+        state, ledger = await self._ledger(session_id)
         wish = cmd.Cancel(id=self._fresh_command_id(), role=self.role, force=force, restart=restart)
         ahead = with_events(state, decide(state, wish), self.clock.now()) if force or restart else state
         waits, anew = finishes_first(ahead), begins_anew(ahead)
@@ -185,7 +184,7 @@ class LocalTransport:
 
     async def receipt(self, session_id: SessionId) -> Receipt:
         """Return what became of each effect."""
-        ledger, state = await self._ledger(session_id), await self.state(session_id)
+        state, ledger = await self._ledger(session_id)
         return replace(ledger.receipt, begins_anew=begins_anew(state))
 
     async def state(self, session_id: SessionId) -> Session:
@@ -203,8 +202,8 @@ class LocalTransport:
     async def interventions(self, session_id: SessionId) -> Sequence[Intervention]:
         """Return what policies, and the agent itself, have stepped in with."""
         found = Interventions()
-        if (await self.state(session_id)).interventions:
-            async for record in self._until_now(session_id):
+        if (state := await self.state(session_id)).interventions:
+            async for record in self._until(session_id, state.position):
                 found.apply(record)
         return found.all
 
@@ -301,14 +300,13 @@ class LocalTransport:
     def _fresh_command_id(self) -> CommandId:
         return CommandId(f"cmd_{self.clock.fresh_id()}")
 
-    async def _ledger(self, session_id: SessionId) -> EffectLedger:
-        ledger = EffectLedger()
-        async for record in self._until_now(session_id):
+    async def _ledger(self, session_id: SessionId) -> tuple[Session, EffectLedger]:
+        state, ledger = await self.state(session_id), EffectLedger()
+        async for record in self._until(session_id, state.position):
             ledger.apply(record)
-        return ledger
+        return state, ledger
 
-    async def _until_now(self, session_id: SessionId) -> AsyncIterator[Recorded]:
-        position = (await self.state(session_id)).position
+    async def _until(self, session_id: SessionId, position: Position) -> AsyncIterator[Recorded]:
         if position == 0:
             return
         async for event in self.watch(session_id, after=Position(0), deltas=False, follow=True):

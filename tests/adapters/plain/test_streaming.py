@@ -58,6 +58,7 @@ async def test_a_pause_closes_the_stream_at_the_provider_and_a_resume_goes_on(ap
         async with place.open(agent) as mc:
             session = await mc.start(agent)
             await at.provider.wait_for_request(0, pieces=5)
+            await until(session, "segment.written")
             paused = await session.pause(until="stopped")
             assert (paused.level, paused.status) == ("stopped", "paused")
             closed = await at.provider.wait_for_close(0)
@@ -85,7 +86,7 @@ async def test_a_cut_is_charged_with_what_is_known_by_then(api: Api, heard: int,
         agent = resumable(lambda run: run.stream("draft", lambda: at.ask("Tell me everything.")))
         async with place.open(agent) as mc:
             session = await mc.start(agent)
-            await at.provider.wait_for_request(0, pieces=50)
+            await until(session, "segment.written")
             await session.pause(until="stopped")
             (cut,) = [event.event for event in await history(session) if isinstance(event.event, StepCut)]
     assert cut.tokens > 0

@@ -140,12 +140,14 @@ class Prices:
             return None
         if not model or model in self.unknown:
             return None
-        usage = Usage(
-            input_tokens=tokens_in, output_tokens=tokens_out, cache_read_tokens=cached, cache_write_tokens=written
-        )
         try:
+            usage = Usage(
+                input_tokens=tokens_in, output_tokens=tokens_out, cache_read_tokens=cached, cache_write_tokens=written
+            )
             return float(calc_price(usage, model, provider_id=provider or None).total_price)
-        except (LookupError, ValueError):
+        except ValueError:
+            return None  # a recording may hold any number: below zero, or more cached than were sent
+        except LookupError:
             if provider:  # its name is not always the price list's
                 return self.of(model, tokens_in=tokens_in, tokens_out=tokens_out, cached=cached, written=written)
             self.unknown.add(model)

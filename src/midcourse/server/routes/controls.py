@@ -84,9 +84,10 @@ async def _carry_out(caller: Caller, session_id: str, command: cmd.AnyCommand, u
             return await _answer(caller, session_id, command, wait)
         case _:
             pass
+    ends = caller.local.clock.monotonic() + wait
     reply = await caller.send(session_id, command, until=until, wait=wait)
     if isinstance(command, cmd.Undo):
-        await caller.local.undone(SessionId(session_id), wait)
+        await caller.local.undone(SessionId(session_id), ends - caller.local.clock.monotonic())
         receipt = await caller.read(caller.local.receipt(SessionId(session_id)))
         return replace(reply, receipt=receipt.lines)
     return reply
