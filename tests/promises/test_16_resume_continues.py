@@ -288,7 +288,8 @@ async def test_a_child_that_outlives_its_parent_spends_from_that_budget_which_ca
         pause = (await below.state()).pause
         assert pause is not None
         assert session.id in pause.reason
-        await session.raise_budget(0.5)
+        assert "Raise that by $0.11 or more, then resume." in pause.reason
+        await session.raise_budget(0.30 + 0.11)
         await below.resume()
         await below.result()
         assert len(costly.begun) == 2

@@ -320,7 +320,7 @@ class World:
             handle = await inside.get(session.parent)
             session = await handle.state()
             if session.terms.budget is not None and session.status in ENDED:
-                enough = session.terms.budget + dollars
+                enough = max(session.terms.budget, session.cost) + dollars + 1
                 await self._send("budget", session.id, partial(handle.raise_budget, enough, wait=2.0), by="healer")
 
     # ---- what is seen

@@ -36,8 +36,8 @@ class ContextMaker:
         """Make the context of a run, with what the session had changed in it before."""
         made = None if self._function is None else self._function(run)
         ready: Any = await made if inspect.isawaitable(made) else made
-        # What several runs share is not the session's to put back.
-        is_shared = ready is None or ready is self._last
+        # What several runs share is not the session's to put back, nor is the run itself.
+        is_shared = ready is None or ready is self._last or isinstance(ready, Run)
         self._last = ready
         context = Context(run, self._word, ready, is_shared=is_shared)
         await context.restore()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 
-from midcourse.core.budget import Outlay, affords, is_spent, is_within, usual_price
+from midcourse.core.budget import Outlay, above, affords, is_spent, is_within, usual_price
 from midcourse.core.ids import SessionId
 from midcourse.errors import Damaged, InterruptRequested, SessionNotFound, StoreError
 from midcourse.runtime.calls import CallInFlight
@@ -73,14 +73,17 @@ class SessionBudget:
         may = self._limit is None or is_within(self._limit, self.so_far, price)
         if parent is None or (may and self._tree.affords(parent, price)):
             return True
-        above = self._tree.look_up_here(parent)
-        if above is not None and above.pause is not None:
-            reason = above.pause.reason
-        else:
-            reason = f"The budget of its {parent_name(parent)} does not cover its next call. Raise that, then resume."
+        paying = self._tree.look_up_here(parent)
         with journal.lock:
             so_far = self.so_far
-            self._with_parent(parent_name(parent), reason, so_far.spent + so_far.kept + price)
+            wants = so_far.spent + so_far.kept + price
+            if paying is not None and paying.pause is not None:
+                reason = paying.pause.reason
+            else:
+                least = "" if self._limit is None else f" by ${above(max(wants - self._limit, 0.0)):g} or more"
+                who = f"The budget of its {parent_name(parent)}"
+                reason = f"{who} does not cover its next call. Raise that{least}, then resume."
+            self._with_parent(parent_name(parent), reason, wants)
             return self._gate.is_open
 
     def reserve(self, call: CallInFlight, price: float) -> None:

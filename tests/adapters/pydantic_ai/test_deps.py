@@ -85,3 +85,39 @@ async def test_what_a_finished_tool_changed_in_its_deps_is_there_after_a_crash_o
         assert await again.result(PATIENCE) == found
         events = [one.event for one in await history(again)]
     assert [one.message for one in events if isinstance(one, ReportMade)] == reports
+
+
+async def test_the_run_itself_as_deps_is_not_missed_in_another_process(place: Place) -> None:
+    """Nothing of it is the user's: what a run knows comes from its journal."""
+    desk, may_end = Desk(script, deps_type=midcourse.Run), asyncio.Event()
+
+    @desk.agent.tool
+    @midcourse.tool(effect="read")
+    def put(ctx: RunContext[midcourse.Run], item: str) -> str:
+        """Use the run."""
+        return f"{item} in {ctx.deps.session_id}"
+
+    @desk.agent.tool_plain
+    @midcourse.tool(effect="read")
+    async def listen() -> str:
+        """Listen until it may end."""
+        await may_end.wait()
+        return "a bell"
+
+    @desk.agent.tool_plain
+    @midcourse.tool(effect="read")
+    def look() -> str:
+        """Look."""
+        return "done"
+
+    agent = desk.held(deps=lambda run: run)
+    async with place.open(agent) as mc:
+        session = await mc.start(agent, "go")
+        await until(session, "step.finished", times=2)
+        await session.pause(grace=0, until="stopped")
+    may_end.set()
+    async with place.open(agent) as mc:
+        again = await mc.get(session.id)
+        await again.resume()
+        assert await again.result(PATIENCE) == "done"
+        assert not [one for one in await history(again) if isinstance(one.event, ReportMade)]
