@@ -110,7 +110,10 @@ async def test_the_run_itself_as_deps_is_not_missed_in_another_process(place: Pl
         """Look."""
         return "done"
 
-    agent = desk.held(deps=lambda run: run)
+    def itself(run: midcourse.Run) -> midcourse.Run:
+        return run
+
+    agent = desk.held(deps=itself)
     async with place.open(agent) as mc:
         session = await mc.start(agent, "go")
         await until(session, "step.finished", times=2)
