@@ -314,6 +314,31 @@ async def test_what_is_protected_finishes_with_its_children_wherever_they_run(is
         await session.result()
 
 
+async def test_a_protected_parent_whose_agent_has_returned_lets_its_child_finish_beyond_the_cap(place: Place) -> None:
+    """No call of the agent can begin any more, and yet it is no stop that holds the child."""
+    costly, held = Tool(cost=0.2), Tool(holds=True)
+
+    async def work(run: midcourse.Run) -> None:
+        await run.step("held", held.run)
+        for _ in range(3):
+            await run.step("costly", costly.run)
+
+    async def leave(run: midcourse.Run) -> str:
+        spawned = asyncio.ensure_future(run.spawn(child, "a part"))
+        await until_true(lambda: bool(held.begun))
+        assert not spawned.done()
+        return "left"
+
+    child = resumable(work, name="child")
+    parent = capped(leave, name="parent", terms=midcourse.Terms(budget=0.30, task_class="protected"))
+    async with place.open(parent, child, settings=midcourse.Settings(approve_paid=False, poll=0.05)) as mc:
+        session = await mc.start(parent, "a goal")
+        await until_true(lambda: bool(held.begun))
+        held.may_end.set()
+        assert await session.result() == "left"
+        assert len(costly.begun) == 3
+
+
 async def test_what_a_tool_declares_or_tells_counts_and_one_too_dear_is_not_begun(place: Place) -> None:
     cheap, costly = Tool(cost=0.1), Tool(cost=0.15)
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from midcourse.core.budget import Outlay, above, affords, is_spent, is_within, usual_price
 from midcourse.core.ids import SessionId
+from midcourse.core.pauses import finishes_first
 from midcourse.errors import Damaged, InterruptRequested, SessionNotFound, StoreError
 from midcourse.runtime.calls import CallInFlight
 from midcourse.runtime.children import parent_name
@@ -68,7 +69,7 @@ class SessionBudget:
                 so_far = self.so_far
                 if not affords(journal.session, so_far, price):
                     self._at_cap(so_far, price)
-                    return self._gate.is_open  # it finishes first
+                    return finishes_first(journal.session)
         parent = journal.session.parent
         may = self._limit is None or is_within(self._limit, self.so_far, price)
         if parent is None or (may and self._tree.affords(parent, price)):
@@ -84,7 +85,7 @@ class SessionBudget:
                 who = f"The budget of its {parent_name(parent)}"
                 reason = f"{who} does not cover its next call. Raise that{least}, then resume."
             self._with_parent(parent_name(parent), reason, wants)
-            return self._gate.is_open
+            return finishes_first(journal.session)
 
     def reserve(self, call: CallInFlight, price: float) -> None:
         """Let a call go on whose request is going to cost so much, which is kept for it until it ends.
