@@ -268,6 +268,9 @@ class World:
             try:
                 await (await inside.get(name)).state()
             except Damaged:
+                if self.disk.statuses()[SessionId(name)] == "paused":  # children may wait for it to continue
+                    with suppress(MidcourseError):
+                        await (await inside.get(name)).resume(wait=2.0)
                 # Its owner may still have it whole in memory; marked as failed, nothing of it begins any more.
                 marked = self.disk.statuses()[SessionId(name)] == "failed"
                 self.named[name] = self.now() if marked else inf
