@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from midcourse.core import events as ev
@@ -75,7 +76,7 @@ class Driver:
             is_fresh=ctx.is_fresh,
             on_wait=self.react,
             is_held=lambda: self._world.holds,
-            is_owed=lambda: ctx.owes(self.id),
+            is_owed=partial(ctx.owes, journal.session.id),
         )
         self._agent = agent
         self._unavailable = unavailable

@@ -1,24 +1,17 @@
 """One thread that writes, with group commit: whatever is waiting shares one transaction and one fsync."""
 
-import asyncio
 import os
 import sqlite3
-from collections.abc import Callable
 from copy import copy
 from pathlib import Path
-from typing import TypeVar
 
 from midcourse.errors import StoreUnavailable
 from midcourse.stores.sqlite.errors import FAILURES, explained
 from midcourse.stores.sqlite.job_thread import Job, JobAnswer, JobThread, deliver
 from midcourse.stores.sqlite.write_lock import WriteLock
 
-T = TypeVar("T")
-
 AT_ONCE = 256
 """The most writes in one transaction: other processes wait as long as it takes."""
-
-Write = Callable[[sqlite3.Connection], T]
 
 
 class _Undone(Exception):
@@ -41,12 +34,11 @@ class WriteThread:
             store=name, serve=self._serve, end=self._end, at_once=AT_ONCE
         )
 
+        self.submit = self._job_thread.submit
+        """Enqueue a write; its future resolves once it is committed, or was rolled back alone with its error."""
+
     def start(self) -> None:
         self._job_thread.start()
-
-    def submit(self, write: Write[T]) -> "asyncio.Future[T]":
-        """Enqueue ``write``; its future resolves once it is committed, or was rolled back alone with its error."""
-        return self._job_thread.submit(write)
 
     async def close(self) -> None:
         """Finish what was enqueued, and close the connection."""

@@ -270,8 +270,9 @@ def _fenced(
 
 
 def _insert(connection: sqlite3.Connection, key: int, rows: Sequence[Row], blobs: Sequence[Blob]) -> None:
+    first = place(key, 0)
     for position, record, digest in rows:
-        connection.execute(_INSERT_RECORD, (place(key, position), record, digest))
+        connection.execute(_INSERT_RECORD, (first + position, record, digest))
         for name in named_blobs(record):
             connection.execute(_USE_BLOB, (key, name))
     for blob in blobs:
