@@ -292,9 +292,8 @@ class Journal:
         """Write the fold as it is now; a failure costs only reading time later."""
         began = self._clock.monotonic()
         snapshot = self._fold.snapshot()
-        content, blobs = encode_snapshot(snapshot)
+        content, blobs, self._snapshot_size = encode_snapshot(snapshot)
         self._bytes_since = self._steps_since = self._tokens_since = 0
-        self._snapshot_size = len(content)
         saved = asyncio.ensure_future(
             self._store.save_snapshot(
                 self.session.id,
