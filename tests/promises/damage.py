@@ -29,20 +29,20 @@ def emptied(_content: bytes) -> bytes:
     return b""
 
 
-def damage_journal(place: Place, session: str, kind: Kind, position: int, at: int = -3) -> None:
-    """Damage the journal of a session at a position (for ``truncate``: from there on; for ``flip``: ``at`` a byte)."""
+def damage_journal(place: Place, session: str, kind: Kind, position: int) -> None:
+    """Damage the journal of a session at a position (for ``truncate``: from there on)."""
     with place.tables() as connection:
-        _damage(connection, session, kind, position, at)
+        _damage(connection, session, kind, position)
 
 
-def _damage(connection: sqlite3.Connection, session: str, kind: Kind, position: int, at: int) -> None:
+def _damage(connection: sqlite3.Connection, session: str, kind: Kind, position: int) -> None:
     (key,) = connection.execute("SELECT key FROM sessions WHERE id = ?", (session,)).fetchone()
     place = key * 2**32 + position
     (content, digest) = connection.execute("SELECT record, digest FROM journal WHERE place = ?", (place,)).fetchone()
     write = "UPDATE journal SET record = ?, digest = ? WHERE place = ?"
     match kind:
         case "flip":
-            connection.execute(write, (flipped(content, at), digest, place))
+            connection.execute(write, (flipped(content), digest, place))
         case "lengthen":
             connection.execute(write, (content + b" ", digest, place))
         case "drop":

@@ -115,7 +115,7 @@ async def test_a_changed_result_is_noticed_although_a_good_snapshot_lies_behind_
     worker = Worker(size=500)
     written = await worker.leave_half_done(place, pause=True)
     result = next(one.position for one in written if one.type == "step.finished")
-    damage.damage_journal(place, "s", "flip", result, at=300)
+    damage.damage_journal(place, "s", "flip", result)
     async with place.open(worker.agent, drive=False) as mc:
         with pytest.raises(midcourse.Damaged, match="damaged at position"):
             await (await mc.get("s")).state()
