@@ -284,6 +284,8 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
 
     def _spend(self, step: StepId) -> None:
         """Mark the approvals of an ended call as used: they are no answer to the next one."""
+        if not self.asks:
+            return
         for record in self.approvals(step):
             record.spent = record.spent or bool(record.used)
         for attempt in range(1, self.steps[step].attempt + 1):
