@@ -84,7 +84,7 @@ def _without_result(record: StepRecord, results: list[bytes]) -> StepRecord:
         return record
     if record.streamed:
         results += [piece.encode() for piece in record.pieces]
-        return replace(record, pieces=[])
+        return replace(record, pieces=())
     results.append(bytes(record.value.raw))
     return replace(record, value=NOTHING)
 
@@ -105,7 +105,7 @@ def restore_results(snapshot: Snapshot, events: Mapping[Position, AnyEvent]) -> 
         for place in record.rows:
             match events.get(place):
                 case SegmentWritten(text=text) if record.streamed:
-                    record.pieces.append(text)
+                    record.pieces += (text,)
                     results.append(text.encode())
                 case StepFinished(value=value):
                     record.value = value

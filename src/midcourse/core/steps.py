@@ -86,7 +86,7 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
     again_at: float = 0.0
     wait: float = 0.0
     left: float | None = None
-    pieces: list[str] = []
+    pieces: tuple[str, ...] = ()
     length: int = 0
     rows: tuple[Position, ...] = ()
     continues: ev.Continues = ""
@@ -100,11 +100,11 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
     def write(self, offset: int, text: str, position: Position) -> None:
         """Put ``text`` at ``offset``, in place of any earlier text there."""
         if offset < self.length:
-            self.pieces = [self.text[:offset]] if offset else []
+            self.pieces = (self.text[:offset],) if offset else ()
             self.rows = ()
         if len(self.rows) == len(self.pieces):  # else a piece is no row of the journal
             self.rows += (position,)
-        self.pieces.append(text)
+        self.pieces += (text,)
         self.length = offset + len(text)
 
     def keep(self, value: Value, position: Position, *, streamed: bool) -> None:
