@@ -1,4 +1,4 @@
-"""The writes, each inside a savepoint of the writer's transaction: all of it happens, or an error and nothing."""
+"""The writes, each inside a transaction of the writer: all of it happens, or an error and nothing."""
 
 import os
 import sqlite3
