@@ -1,6 +1,7 @@
 """How many bytes does a step (a model call and a tool call, 1 KB) take in the store, and do they become more?
 
 What counts is what the store takes beyond the texts the agent was given and, where it keeps them, the states it saved.
+The texts are random letters, so that compressing them saves little.
 """
 
 import contextlib
@@ -60,6 +61,10 @@ async def _compared(agent: midcourse.Agent[None], kind: str, *, judged: bool = T
     ]
     ratio = (long + PAYLOAD) / (short + PAYLOAD)
     must, aim = (1.2, 1.0) if judged else (None, None)
+    if judged:
+        whole, bare = ((beyond + PAYLOAD) * LONG / 1e6 for beyond in (long, floor))
+        case = f"{kind}, the whole store after {LONG:,} steps"
+        rows.append(Result(QUESTION, case, whole, "MB", 1, floor=bare, floor_is="two bare rows", must=3.8))
     rows.append(Result(QUESTION, f"{kind}, whole step at {LONG:,} / at {SHORT}", ratio, "×", 1, must=must, aim=aim))
     return rows
 

@@ -1,13 +1,16 @@
 """The agents that durable_step and bytes_per_step share: a model call and a tool call, again and again, 1 KB a step."""
 
+import random
+import string
 import time
 from collections.abc import AsyncIterator
 from typing import Final
 
 import midcourse
 
-TEXT: Final = "word " * 100
-"""What the model says: 100 tokens, 500 bytes."""
+_random = random.Random(7)
+TEXT: Final = "".join("".join(_random.choices(string.ascii_letters + string.digits, k=4)) + " " for _ in range(100))
+"""What the model says: 100 tokens, 500 bytes that hardly get smaller when they are compressed."""
 EVERY: Final = 50
 """Steps between two checkpoints of an agent that takes them."""
 

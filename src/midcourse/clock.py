@@ -19,7 +19,6 @@ def _counter() -> Callable[[], float]:
     return time.monotonic if boot is None else partial(time.clock_gettime, boot)
 
 
-_monotonic = _counter()
 # Not the program's shared generator: after `random.seed(0)`, or a fork, all workers would wait equally long.
 _random = random.SystemRandom()
 
@@ -31,9 +30,8 @@ class SystemClock:
         """Seconds since 1970."""
         return time.time()
 
-    def monotonic(self) -> float:
-        """Return seconds that never go back. They continue while process or machine sleep, so a stall shows."""
-        return _monotonic()
+    monotonic = staticmethod(_counter())
+    """Return seconds that never go back. They continue while process or machine sleep, so a stall shows."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait. With 0, let others have their turn."""

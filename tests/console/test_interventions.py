@@ -26,8 +26,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     def now_ahead(clock: SystemClock) -> float:
         return now(clock) + Ahead.seconds
 
-    def monotonic_ahead(clock: SystemClock) -> float:
-        return monotonic(clock) + Ahead.seconds
+    def monotonic_ahead(_clock: SystemClock) -> float:
+        return monotonic() + Ahead.seconds
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(SystemClock, "now", now_ahead)

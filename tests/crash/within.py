@@ -31,7 +31,7 @@ class KillerWithin(Killer):
     def _write(self, call: str, make: Callable[[], Awaitable[T]], facts: Sequence[str] = ()) -> Awaitable[T]:
         number = len(self.calls) + 1
         if number == self._within:
-            self._dies_at(("UPDATE", "RELEASE") if number % 2 else ("COMMIT",), f"killed within {number} {call}")
+            self._dies_at(("UPDATE", "COMMIT") if number % 2 else ("COMMIT",), f"killed within {number} {call}")
         return super()._write(call, make, facts)
 
     def _dies_at(self, statements: tuple[str, ...], line: str) -> None:

@@ -110,6 +110,17 @@ async def test_damage_behind_a_snapshot_is_noticed_although_the_snapshot_is_good
             await session.state()
 
 
+async def test_a_changed_result_is_noticed_although_a_good_snapshot_lies_behind_it(place: Place) -> None:
+    """A snapshot leaves long results to the journal: one that is not what it was is not followed."""
+    worker = Worker(size=500)
+    written = await worker.leave_half_done(place, pause=True)
+    result = next(one.position for one in written if one.type == "step.finished")
+    damage.damage_journal(place, "s", "flip", result)
+    async with place.open(worker.agent, drive=False) as mc:
+        with pytest.raises(midcourse.Damaged, match="damaged at position"):
+            await (await mc.get("s")).state()
+
+
 @pytest.mark.parametrize("newest", [1, 2])
 @pytest.mark.parametrize("change", [damage.flipped, damage.shortened, damage.emptied])
 async def test_a_damaged_snapshot_falls_back_and_is_rebuilt_from_the_journal(

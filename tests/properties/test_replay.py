@@ -1,14 +1,17 @@
 """Replay equals live: the journal alone, or any snapshot and what follows it, gives the session as it was."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midcourse.core import events as ev
+from midcourse.core import steps
 from midcourse.core.fold import Fold, fold
 from midcourse.core.ids import StepId
 from midcourse.core.receipt import EffectLedger, line_of
 from midcourse.core.session import ENDED
-from midcourse.core.snapshot import decode_snapshot, encode_snapshot
+from midcourse.core.snapshot import encode_snapshot
+from midcourse.core.steps import SHORT
 from tests.properties.histories import stories
 from tests.unit.core.stories import SESSION, Story
 
@@ -31,12 +34,16 @@ def test_the_journal_alone_gives_the_live_session_back(story: Story) -> None:
 
 
 @settings(max_examples=40)
-@given(story=stories())
-def test_every_snapshot_and_what_follows_it_gives_the_live_session_back(story: Story) -> None:
-    for number in range(1, len(story.rows) + 1):
-        content, _ = encode_snapshot(fold(SESSION, None, story.rows[:number]).snapshot())
+@given(story=stories(), short=st.sampled_from((SHORT, 8, -1)))
+def test_every_snapshot_and_what_follows_it_gives_the_live_session_back(story: Story, short: int) -> None:
+    """However long a result must be to be left to the journal."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(steps, "SHORT", short)
+        live = fold(SESSION, None, story.rows)
+        for number in range(1, len(story.rows) + 1):
+            content = encode_snapshot(fold(SESSION, None, story.rows[:number]).snapshot()).content
 
-        assert_same(fold(SESSION, decode_snapshot(content), story.rows[number:]), story.fold)
+            assert_same(fold(SESSION, story.read_back(content), story.rows[number:]), live)
 
 
 @given(story=stories(min_size=2), data=st.data())

@@ -24,6 +24,7 @@ from midcourse.policy.intervention_shelf import read_alarms
 from midcourse.ports.store import Owned, Store
 from midcourse.runtime import session_loader
 from midcourse.runtime.worker import Worker
+from midcourse.stores.sqlite import rows
 from midcourse.tools import files_in
 from midcourse.tools.backups import default_backups
 from midcourse.upkeep import erasure
@@ -99,6 +100,12 @@ def url(tmp_path: Path) -> str:
 def store_folder(tmp_path: Path) -> Path:
     (tmp_path / "store").mkdir()
     return tmp_path / "store"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_compressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a text that was left in a file is found there, however long the record that held it."""
+    monkeypatch.setattr(rows, "PACKED", 2**40)
 
 
 async def test_after_erasing_and_compaction_nothing_of_the_text_is_left_in_any_file(

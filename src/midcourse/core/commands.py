@@ -461,8 +461,8 @@ def finite(grace: float | None) -> float | None:
     return None if isinstance(grace, int | float) and grace > LONGEST_GRACE else grace
 
 
-def check_command(command: AnyCommand) -> None:
-    """Refuse what no session could use, before it becomes durable.
+def check_command(command: AnyCommand) -> bytes:
+    """Refuse what no session could use, before it becomes durable. Return the command, encoded for an inbox.
 
     Raises:
         InvalidInput: a field is not what its class says, or a text is blank.
@@ -477,6 +477,6 @@ def check_command(command: AnyCommand) -> None:
             field="value",
         )
     try:
-        encode_command(command)
+        return encode_command(command)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
         raise InvalidInput(f"This {verb(command)} cannot be stored: {error}.") from error

@@ -33,7 +33,7 @@ class Fold:
         """
         position = Position(self.session.position + 1)
         session = evolve(self.session, Recorded(position, at, event))
-        self.log.apply(event)
+        self.log.apply(event, position)
         self.session = session
         self.digest = chain(self.digest, position, content)
         return position

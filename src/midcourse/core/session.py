@@ -461,8 +461,8 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
     @property
     def goal(self) -> str:
-        """The present goal: the last message that set one."""
-        return next((message.text for message in reversed(self.said) if message.level == "goal"), "")
+        """The present goal: the last message in force that set one."""
+        return next((one.text for one in reversed(self.messages) if one.level == "goal" and not one.withdrawn), "")
 
     @property
     def said(self) -> tuple[Message, ...]:

@@ -10,10 +10,12 @@ import msgspec
 
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Value
-from midcourse.core.ids import AskId, StepId
+from midcourse.core.ids import AskId, Position, StepId
 from midcourse.errors import Diverged, ImpossibleEvent, MisusedRun
 
 Outcome = Literal["", "finished", "failed", "closed"]
+SHORT: Final = 256
+"""A snapshot holds results up to this many bytes; longer ones are only in the journal."""
 WORLD_CHANGED: Final = "world_changed"
 """The reason of the ask whether to continue although what was observed has changed."""
 
@@ -60,7 +62,7 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
 
     ``continues``: how the next attempt continues a text that was cut; ``if_lost``: one whose process died.
     ``failures``: so many attempts raised what is tried again; the next begins at ``again_at``, after ``wait`` seconds,
-    and has ``left`` seconds of the step's timeout.
+    and has ``left`` seconds of the step's timeout. ``rows``: the journal's rows that hold its result, if it is long.
     """
 
     name: str
@@ -84,8 +86,9 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
     again_at: float = 0.0
     wait: float = 0.0
     left: float | None = None
-    pieces: list[str] = msgspec.field(default_factory=list[str])
+    pieces: tuple[str, ...] = ()
     length: int = 0
+    rows: tuple[Position, ...] = ()
     continues: ev.Continues = ""
     if_lost: ev.Continues = ""
 
@@ -94,12 +97,23 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
         """The present streamed text."""
         return "".join(self.pieces)
 
-    def write(self, offset: int, text: str) -> None:
+    def write(self, offset: int, text: str, position: Position) -> None:
         """Put ``text`` at ``offset``, in place of any earlier text there."""
         if offset < self.length:
-            self.pieces = [self.text[:offset]]
-        self.pieces.append(text)
+            self.pieces = (self.text[:offset],) if offset else ()
+            self.rows = ()
+        if len(self.rows) == len(self.pieces):  # else a piece is no row of the journal
+            self.rows += (position,)
+        self.pieces += (text,)
         self.length = offset + len(text)
+
+    def keep(self, value: Value, position: Position, *, streamed: bool) -> None:
+        """Take in the result."""
+        self.outcome, self.value, self.streamed = "finished", value, streamed
+        if not streamed:
+            self.rows = (position,)
+        if (self.length if streamed else len(bytes(value.raw))) <= SHORT:
+            self.rows = ()
 
 
 class AskRecord(msgspec.Struct, gc=False, omit_defaults=True):
@@ -125,22 +139,22 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
     """The steps, asks and drawn values of the current scope, and what checkpoints saved: state, pieces of history."""
 
     state: Value = NOTHING
-    history: list[Value] = msgspec.field(default_factory=list[Value])
-    earlier: dict[StepId, StepRecord] = msgspec.field(default_factory=dict[StepId, StepRecord])
+    history: list[Value] = []
+    earlier: dict[StepId, StepRecord] = {}
     returned: bool = False
-    steps: dict[StepId, StepRecord] = msgspec.field(default_factory=dict[StepId, StepRecord])
-    asks: dict[StepId, AskRecord] = msgspec.field(default_factory=dict[StepId, AskRecord])
-    drawn: dict[str, list[Value]] = msgspec.field(default_factory=dict[str, list[Value]])
+    steps: dict[StepId, StepRecord] = {}
+    asks: dict[StepId, AskRecord] = {}
+    drawn: dict[str, list[Value]] = {}
     plans: int = 0
     reports: int = 0
     holds: int = 0
     releases: int = 0
     redirects: int = 0
     failed: StepId | None = None
-    observed: dict[str, ev.Observation] = msgspec.field(default_factory=dict[str, ev.Observation])
+    observed: dict[str, ev.Observation] = {}
 
-    def apply(self, event: ev.AnyEvent) -> None:
-        """Fold one event in.
+    def apply(self, event: ev.AnyEvent, position: Position) -> None:
+        """Fold the event at one position in.
 
         Raises:
             ImpossibleEvent: it contradicts what is known of its step; the log is as before.
@@ -157,11 +171,11 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 record = self._open(event.step)
                 if event.offset > record.length:
                     raise ImpossibleEvent(f"A segment of step '{event.step}' is missing before offset {event.offset}.")
-                record.write(event.offset, event.text)
+                record.write(event.offset, event.text, position)
                 record.if_lost = event.continues
             case ev.StepFinished():
                 record = self._open(event.step)
-                record.outcome, record.value, record.streamed = "finished", event.value, event.streamed
+                record.keep(event.value, position, streamed=event.streamed)
                 self.observed.update(event.observed)
                 self._spend(event.step)
             case ev.StepFailed():
@@ -270,6 +284,8 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
 
     def _spend(self, step: StepId) -> None:
         """Mark the approvals of an ended call as used: they are no answer to the next one."""
+        if not self.asks:
+            return
         for record in self.approvals(step):
             record.spent = record.spent or bool(record.used)
         for attempt in range(1, self.steps[step].attempt + 1):

@@ -137,11 +137,14 @@ class Approvals:
         """Return the audit entry of a call that uses an approval, or touches prod or a paid API without one."""
         if step.kind != "tool":
             return None
-        detail = f"{step.name} with {step.arguments}"
+
+        def detail() -> str:
+            return f"{step.name} with {step.arguments}"
+
         entry = prod_access_entry(self._journal.session, step.tool, self._ctx, action="call", detail=detail)
         if approval is None or approval.was_used:
             return entry
-        return replace(self._entry(approval, "approval.used", detail), keep=entry.keep if entry is not None else 0.0)
+        return replace(self._entry(approval, "approval.used", detail()), keep=entry.keep if entry is not None else 0.0)
 
     def _entry(self, approval: Approval, action: str, detail: str) -> AuditEntry:
         return AuditEntry(

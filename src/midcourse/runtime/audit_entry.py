@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from midcourse.core.audit import AuditEntry, decided, unreadable
-from midcourse.core.commands import decode_command
+from midcourse.core.commands import AnyCommand, decode_command
 from midcourse.core.events import AnyEvent
 from midcourse.core.ids import SessionId
 from midcourse.errors import Damaged
@@ -17,11 +17,18 @@ ERASED_CODE: Final = "session_erased"
 
 
 def entry_of(
-    session_id: SessionId, row: InboxRow, outcome: CommandOutcome, events: Sequence[AnyEvent] = ()
+    session_id: SessionId,
+    row: InboxRow,
+    outcome: CommandOutcome,
+    events: Sequence[AnyEvent] = (),
+    command: AnyCommand | None = None,
 ) -> AuditEntry:
-    """Return who sent ``row``, and what came of it. Of an erased session it does not say what was asked for."""
+    """Return who sent ``row``, and what came of it. Of an erased session it does not say what was asked for.
+
+    ``command``: what ``row`` holds, if it has been decoded.
+    """
     try:
-        command = decode_command(row.content)
+        command = command or decode_command(row.content)
     except Damaged as error:
         return unreadable(session_id, row.id, outcome.code, error.message)
     entry = decided(session_id, command, outcome.code, events)

@@ -105,6 +105,7 @@ class CommandInbox:
         expired, entries = self._expired(min(row.put_at, self._journal.now))
         session = self._journal.add(*expired)
         events: tuple[ev.AnyEvent, ...] = ()
+        command: cmd.AnyCommand | None = None
         try:
             command = cmd.decode_command(row.content)
             events = self._decided_events(session, command, row.put_at)
@@ -128,7 +129,7 @@ class CommandInbox:
                 self._stopped_by.add(row.id)
         return outcome, self._journal.append(
             deciding=Deciding(row.id, encode_outcome(outcome), forgets=is_of_erased(outcome)),
-            audit=(*entries, entry_of(session.id, row, outcome, events)),
+            audit=(*entries, entry_of(session.id, row, outcome, events, command)),
         )
 
     def _decided_events(self, session: Session, command: cmd.AnyCommand, put_at: float) -> tuple[ev.AnyEvent, ...]:

@@ -11,7 +11,7 @@ from midcourse.clock import wait as wait_for
 from midcourse.core import commands as cmd
 from midcourse.core.audit import made
 from midcourse.core.budget import Outlay, remaining
-from midcourse.core.commands import AnyCommand, check_command, decode_command, encode_command, is_below
+from midcourse.core.commands import AnyCommand, check_command, decode_command, is_below
 from midcourse.core.events import (
     Record,
     SessionCreated,
@@ -67,7 +67,7 @@ class Control:
             SessionNotFound: no such session.
             InvalidInput: it cannot be carried out.
         """
-        check_command(command)
+        content = check_command(command)
         if until not in get_args(Level):
             raise InvalidInput(f"until is {until!r}; it is one of {', '.join(get_args(Level))}.", field="until")
         unwritten = self.worker.failed_writes
@@ -82,7 +82,7 @@ class Control:
             driver.stop_ahead(command)
         # In a task of its own: the gate stays shut until the stop is decided, even if the caller gives up waiting.
         sending = asyncio.ensure_future(
-            self._send(session_id, command, driver, earlier, place, holds=holds, until=until, wait=wait)
+            self._send(session_id, command, content, driver, earlier, place, holds=holds, until=until, wait=wait)
         )
         sending.add_done_callback(lambda done: self._after_sending(done, session_id, command, driver, holds=holds))
         if await wait_for(self.worker.clock, {sending}, _SLOW):
@@ -118,6 +118,7 @@ class Control:
         self,
         session_id: SessionId,
         command: AnyCommand,
+        content: bytes,
         driver: Driver | None,
         earlier: Sequence[AnyCommand],
         place: int,
@@ -144,7 +145,6 @@ class Control:
                     "before the store could take it. Nothing was stored. Send it again if the session is to continue.",
                     session_id=session_id,
                 )
-            content = encode_command(command)
             row = await worker.store.put(session_id, command.id, content, worker.clock.now())
             if holds:
                 worker.failed_writes.forget_deferred(session_id, command.id)

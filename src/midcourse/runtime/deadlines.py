@@ -58,6 +58,8 @@ class Deadlines:
 
     def stop_calls(self) -> None:
         """Abort the calls whose grace is over; look again when the next one's will be."""
+        if not self._gate.begun:
+            return
         now = self._journal.now
         later: list[float] = []
         for call in list(self._gate.begun.values()):

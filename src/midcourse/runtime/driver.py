@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from midcourse.core import events as ev
@@ -69,19 +70,20 @@ class Driver:
         is_recovering: bool = False,
         is_clear: bool = False,
     ) -> None:
+        react = self.react  # one object for all its parts: the collector visits each, of every session
         self.journal = journal
         self.gate = Gate(
             journal,
             is_fresh=ctx.is_fresh,
-            on_wait=self.react,
+            on_wait=react,
             is_held=lambda: self._world.holds,
-            is_owed=lambda: ctx.owes(self.id),
+            is_owed=partial(ctx.owes, journal.session.id),
         )
         self._agent = agent
         self._unavailable = unavailable
         self._ctx = ctx
         self._gone = gone
-        self._task = AgentTask(self.gate, ctx.clock, cleanup=ctx.settings.cleanup, moved=self.react)
+        self._task = AgentTask(self.gate, ctx.clock, cleanup=ctx.settings.cleanup, moved=react)
         self._inbox = CommandInbox(
             journal,
             self.gate,
@@ -94,11 +96,11 @@ class Driver:
         )
         begins = sponsor.unless_stopped if sponsor else at_once if orphaned else None
         self._starting = SessionStart(journal, ctx.admission, begins)
-        self._children = Children(journal, self.gate, ctx.tree, moved=self.react)
+        self._children = Children(journal, self.gate, ctx.tree, moved=react)
         moved = AgentPlace(journal.session.origin, agent.origin if agent is not None else "")
         self._undo_runner = UndoRunner(journal, self.gate, ctx, moved)
-        self._call_recovery = CallRecovery(journal, self.gate, ctx, self._undo_runner, moved=self.react)
-        self._rollback = Rollback(journal, ctx, self._undo_runner, self._call_recovery, moved=self.react)
+        self._call_recovery = CallRecovery(journal, self.gate, ctx, self._undo_runner, moved=react)
+        self._rollback = Rollback(journal, ctx, self._undo_runner, self._call_recovery, moved=react)
         self._world = WorldCheck(journal, ctx, moved, is_cold=is_recovering)
         self.session_budget = SessionBudget(
             journal,
@@ -112,11 +114,11 @@ class Driver:
             self.gate,
             ctx,
             settling=self._call_recovery,
-            moved=self.react,
+            moved=react,
             diverged=self._diverged,
             purse=self.session_budget,
         )
-        self._deadlines = Deadlines(journal, self.gate, self._inbox, self._children, ctx.clock, react=self.react)
+        self._deadlines = Deadlines(journal, self.gate, self._inbox, self._children, ctx.clock, react=react)
         self._parking = Parking(
             journal,
             self.gate,
@@ -125,7 +127,7 @@ class Driver:
             ctx,
             settle=self.settle,
             left=self._end,
-            react=self.react,
+            react=react,
         )
         self._recovery = Recovery(
             journal,
@@ -137,7 +139,7 @@ class Driver:
             world=self._world,
             halted=self._is_halted,
             fail=self.fail,
-            react=self.react,
+            react=react,
         )
         self._conclusion = Conclusion(
             journal,
@@ -149,8 +151,8 @@ class Driver:
             deadlines=self._deadlines,
             parking=self._parking,
             has_agent=agent is not None or unavailable is not None,
-            react=self.react,
-            react_soon=lambda: self._soon(self.react),
+            react=react,
+            react_soon=lambda: self._soon(react),
         )
         self._over = False
         self._is_recovering = is_recovering

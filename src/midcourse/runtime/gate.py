@@ -204,12 +204,11 @@ class Gate:
     def release_waiters(self) -> None:
         """Let those pass who can. On the agent's loop."""
         with self._journal.lock:
-            passing = [waiter for waiter in self._waiting if not waiter.done()] if self.is_open else []
+            passing = list(self._waiting) if self._waiting and self.is_open else []
         for waiter in passing:
-            waiter.set_result(None)
+            _let_pass(waiter)
         for waiter in [waiter for waiter, is_over in self._delayed.items() if is_over()]:
             _let_pass(waiter)
-        self.release_stale()
         asks = self._journal.log.asks
         for step, waiter in self._asking.items():
             record = asks.get(step)

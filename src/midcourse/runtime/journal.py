@@ -87,6 +87,10 @@ class Journal:
         self.risk: float | None = None
         self.pace = pace
         self.meter = meter
+        self.session: Session = state.session
+        """The session as folded so far, durable or not."""
+        self.log: StepLog = state.log
+        """The steps of the current scope as folded so far."""
         self._store = store
         self._clock = clock
         self._fold = state
@@ -108,20 +112,10 @@ class Journal:
         self._taken: AnyEvent | None = None
         self._holds_end = False
 
-    @property
-    def session(self) -> Session:
-        """The session as folded so far, durable or not."""
-        return self._fold.session
-
     def if_durable(self, digest: bytes) -> Session | None:
         """Return the session if its fold is what a journal with this digest makes of it: not ahead of the disk."""
         with self.lock:
-            return self._fold.session if self._fold.digest == digest and not self.broken else None
-
-    @property
-    def log(self) -> StepLog:
-        """The steps of the current scope as folded so far."""
-        return self._fold.log
+            return self.session if self._fold.digest == digest and not self.broken else None
 
     @property
     def now(self) -> float:
@@ -211,6 +205,7 @@ class Journal:
         at = self.now
         content = encode_record(Record(at, event))
         position = self._fold.advance(at, event, content)
+        self.session = self._fold.session
         self._rows.append((position, content, self._fold.digest))
         self._bytes_since += len(content)
         if isinstance(event, StepFinished | StepFailed | StepRetrying | StepCut | StepAborted):
@@ -221,11 +216,11 @@ class Journal:
         if is_listed(event):
             self._list(recorded)
         self._added(recorded)
-        self.meter.recorded(self._fold.session, self.epoch, recorded)
+        self.meter.recorded(self.session, self.epoch, recorded)
 
     def _list(self, recorded: Recorded) -> None:
         """Lists over many sessions have it with the write that makes it durable."""
-        found = listed(self._fold.session, recorded)
+        found = listed(self.session, recorded)
         if found is not None:
             shelf, items = found
             self._listed.setdefault(shelf, {}).update(items)
@@ -248,7 +243,7 @@ class Journal:
 
     def _notify_checkpoint(self, event: AskOpened | AskAnswered | AskClosed, position: Position) -> None:
         """Log where a session waits for a person, and continues: the important lines for a reader of the log."""
-        name = self._fold.session.id
+        name = self.session.id
         match event:
             case AskOpened():
                 why = f" ({event.reason})" if event.reason in REASONS else ""  # any other text is an agent's
@@ -262,7 +257,7 @@ class Journal:
     def _write(self, deciding: Deciding | None, audit: tuple[AuditEntry, ...] = ()) -> Awaitable[None]:
         rows, blobs, shelves, holds_end = self._rows, self._blobs, self._listed, self._holds_end
         self._rows, self._blobs, self._listed, self._holds_end = [], [], {}, False
-        head = head_of(self._fold.session, self._fold.digest, self.risk, owned=True)
+        head = head_of(self.session, self._fold.digest, self.risk, owned=True)
         began = self._clock.monotonic()
         written = asyncio.ensure_future(
             self._store.append(
@@ -297,9 +292,8 @@ class Journal:
         """Write the fold as it is now; a failure costs only reading time later."""
         began = self._clock.monotonic()
         snapshot = self._fold.snapshot()
-        content, blobs = encode_snapshot(snapshot)
+        content, blobs, self._snapshot_size = encode_snapshot(snapshot)
         self._bytes_since = self._steps_since = self._tokens_since = 0
-        self._snapshot_size = len(content)
         saved = asyncio.ensure_future(
             self._store.save_snapshot(
                 self.session.id,
@@ -359,8 +353,9 @@ class Journal:
         with self.lock:
             for at, event, content in recorded:
                 last = Recorded(self._fold.advance(at, event, content), at, event)
+                self.session = self._fold.session
                 self._added(last)
-                self.meter.recorded(self._fold.session, self.epoch, last)
+                self.meter.recorded(self.session, self.epoch, last)
         self._grown(True)
         return True
 

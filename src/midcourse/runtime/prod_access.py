@@ -1,5 +1,6 @@
 """Record touches of prod and of paid APIs in the audit log: also reads, and calls without an approval."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from midcourse.core.audit import AuditEntry
@@ -17,7 +18,7 @@ _UNWATCHED: Final = Environments()
 
 
 def prod_access_entry(
-    session: Session, tool: Tool[..., Any], ctx: RuntimeContext, *, action: str, detail: str
+    session: Session, tool: Tool[..., Any], ctx: RuntimeContext, *, action: str, detail: Callable[[], str]
 ) -> AuditEntry | None:
     """Return the entry of a call that touches prod or a paid API; None if it touches neither."""
     environments = ctx.environments(session.terms.policy) or _UNWATCHED
@@ -36,6 +37,6 @@ def prod_access_entry(
         by=f"{BY_AGENT}{session.agent}",
         role="",
         action=action,
-        detail=f"{' and '.join(touched)} ({tool.kind}): {detail}",
+        detail=f"{' and '.join(touched)} ({tool.kind}): {detail()}",
         keep=float(environments.audit),
     )

@@ -5,12 +5,12 @@ from typing import cast
 
 import msgspec
 
-from midcourse.core.codec import GENESIS, Value, check_blob, is_tombstone
+from midcourse.core.codec import GENESIS, Value, check_blob, is_tombstone, remains_of
 from midcourse.core.erasure import is_erased
-from midcourse.core.events import Recorded, decode_record
+from midcourse.core.events import AnyEvent, Recorded, decode_record
 from midcourse.core.fold import Fold, Row, damaged_journal, fold, read_row
 from midcourse.core.ids import Position, SessionId
-from midcourse.core.snapshot import Snapshot, decode_snapshot
+from midcourse.core.snapshot import Snapshot, decode_snapshot, restore_results, rows_outside
 from midcourse.errors import Damaged
 from midcourse.ports.store import Head, Store
 
@@ -50,7 +50,7 @@ async def load(store: Store, head: Head) -> LoadedSession:
 
 
 async def _load(store: Store, head: Head) -> LoadedSession:
-    snapshot, size = await _newest_snapshot(store, head)
+    snapshot, size = await newest_snapshot(store, head.id)
     rows = [
         row async for page in _pages(store, head.id, snapshot.position if snapshot else Position(0)) for row in page
     ]
@@ -89,16 +89,36 @@ async def _pages(
         after = page[-1][0]
 
 
-async def _newest_snapshot(store: Store, head: Head) -> tuple[Snapshot | None, int]:
-    for content in await store.snapshots(head.id):
+async def newest_snapshot(
+    store: Store, session_id: SessionId, at: Position | None = None
+) -> tuple[Snapshot | None, int]:
+    """Return the newest snapshot that can be used, ``at`` a position or before, and its size with all it names."""
+    for content in await store.snapshots(session_id):
         try:
             snapshot = decode_snapshot(content)
+            # A snapshot counts only if the journal agrees with it at its position.
+            if snapshot.session.id != session_id or (at is not None and snapshot.position > at):
+                continue
+            if await digest_at(store, session_id, snapshot.position) == snapshot.digest:
+                return snapshot, len(content) + await _restore_results(store, snapshot)
         except Damaged:
             continue
-        # A snapshot counts only if the journal agrees with it at its position.
-        if snapshot.session.id == head.id and await digest_at(store, head.id, snapshot.position) == snapshot.digest:
-            return snapshot, len(content)
     return None, 0
+
+
+async def _restore_results(store: Store, snapshot: Snapshot) -> int:
+    wanted = frozenset(rows_outside(snapshot))
+    events: dict[Position, AnyEvent] = {}
+    after = Position(min(wanted, default=1) - 1)
+    while len(events) < len(wanted):
+        page = await store.read(snapshot.session.id, after, _PAGE)
+        if not page:
+            break
+        after = page[-1][0]
+        for position, content, _ in page:
+            if position in wanted:
+                events[position] = decode_record(remains_of(content)).event
+    return restore_results(snapshot, events)
 
 
 async def digest_at(store: Store, session_id: SessionId, position: Position) -> bytes | None:

@@ -273,9 +273,10 @@ class Steps:
         before = session.calls.get(step.id)
         if before is not None and before.effect == "idempotent" and before.undo != "done":
             return before.key  # it may be one that it inherited
-        inherited = session.loose_keys.get(loose_key(step.tool.origin, step.digest))
-        if inherited is not None and step.effect == "idempotent":
-            return inherited
+        if session.loose_keys and step.effect == "idempotent":
+            inherited = session.loose_keys.get(loose_key(step.tool.origin, step.digest))
+            if inherited is not None:
+                return inherited
         return call_key(session.id, step.id, record.generation if record else 0)
 
     def _begun(
@@ -323,7 +324,7 @@ class Steps:
         call.task = cast("asyncio.Task[None]", task)
         ended = CallEnd()
         try:
-            answers = tuple(map(decode, await contents_of(self._ctx.store, call.answers)))
+            answers = tuple(map(decode, await contents_of(self._ctx.store, call.answers))) if call.answers else ()
             about = (call.step, call.name, call.attempt, call.key, call.prefix, answers)
             prices, usual = self._ctx.settings.prices, usual_output(self._journal.session)
             afford = partial(self._session_budget.reserve, call)

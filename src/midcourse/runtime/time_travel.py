@@ -18,12 +18,11 @@ from midcourse.core.fold import Fold, Row, fold
 from midcourse.core.ids import Position, SessionId, pause_id
 from midcourse.core.inspection import Inspection, StepView
 from midcourse.core.session import Status
-from midcourse.core.snapshot import decode_snapshot
-from midcourse.errors import Damaged, InvalidInput, Refused
+from midcourse.errors import InvalidInput, Refused
 from midcourse.ports.store import Head, Store
 from midcourse.runtime.journal import head_of
 from midcourse.runtime.run_history import load_run_history
-from midcourse.runtime.session_loader import content_of, digest_at, read_events
+from midcourse.runtime.session_loader import content_of, newest_snapshot, read_events
 
 _PAGE = 1000
 
@@ -55,15 +54,7 @@ async def inspect(store: Store, head: Head, at: int | None) -> Inspection:
 
 
 async def _fold_to(store: Store, session_id: SessionId, position: Position) -> Fold:
-    start = None
-    for content in await store.snapshots(session_id):
-        try:
-            snapshot = decode_snapshot(content)
-        except Damaged:
-            continue
-        if snapshot.position <= position and await digest_at(store, session_id, snapshot.position) == snapshot.digest:
-            start = snapshot
-            break
+    start, _ = await newest_snapshot(store, session_id, position)
     after = start.position if start else Position(0)
     rows: list[Row] = []
     while after < position:

@@ -123,7 +123,7 @@ class UndoRunner:
         except ToolUnavailable:  # the undo fails, too
             return ()
         entry = prod_access_entry(
-            self._journal.session, tool, self._ctx, action="call.undo", detail=f"the undo of {call.name}"
+            self._journal.session, tool, self._ctx, action="call.undo", detail=lambda: f"the undo of {call.name}"
         )
         return () if entry is None else (entry,)
 

@@ -101,7 +101,7 @@ class WorldCheck:
         if self._journal.session.working_since is None:
             if self._rests_since is None:
                 self._rests_since = self._journal.now
-        elif not self._has_rested:
+        elif self._rests_since is not None and not self._has_rested:
             self._rests_since = None
 
     async def check(self, *, is_warm: bool = False) -> AgentFailed | None:

@@ -15,6 +15,7 @@ from midcourse.core.fold import Fold, Row, first
 from midcourse.core.ids import AskId, CommandId, PauseId, Position, SessionId, StepId, ask_id
 from midcourse.core.policy_decision import Decision, Reason, Unseen, Worth
 from midcourse.core.session import Session, Status
+from midcourse.core.snapshot import Snapshot, decode_snapshot, restore_results, rows_outside
 from midcourse.core.steps import StepLog
 
 SESSION: Final = SessionId("sess_42")
@@ -115,6 +116,13 @@ class Story:
             self.rows.append((position, content, self.fold.digest))
             self.events.append(event)
         return self
+
+    def read_back(self, content: bytes) -> Snapshot:
+        """Return what a store makes of one of its snapshots: with the results that only the journal holds."""
+        snapshot = decode_snapshot(content)
+        events = {position: ev.decode_record(record).event for position, record, _ in self.rows}
+        restore_results(snapshot, {position: events[position] for position in rows_outside(snapshot)})
+        return snapshot
 
     def want(self, command: cmd.AnyCommand) -> Self:
         """Decide ``command`` and let happen what it makes."""

@@ -9,7 +9,16 @@ from midcourse.core import events as ev
 from midcourse.core.codec import BLOB_LIMIT, Value, check_blob
 from midcourse.core.ids import Epoch, Position, StepId
 from midcourse.core.session import Status
-from midcourse.core.snapshot import SIZE_LIMIT, TOOL_CALLS_LIMIT, decode_snapshot, encode_snapshot, is_due
+from midcourse.core.snapshot import (
+    SIZE_LIMIT,
+    TOOL_CALLS_LIMIT,
+    decode_snapshot,
+    encode_snapshot,
+    is_due,
+    restore_results,
+    rows_outside,
+)
+from midcourse.core.steps import SHORT
 from midcourse.errors import Damaged
 from tests.unit.core.stories import ASK_1, FETCH, QUESTION, Story, asked, begun, finished, in_status, value
 
@@ -59,23 +68,87 @@ def test_a_small_snapshot_makes_no_blobs() -> None:
 def test_a_large_snapshot_moves_its_values_into_blobs_and_leaves_the_live_log_alone() -> None:
     story = Story().happen(ev.SessionStarted())
     text = '"' + "x" * 30_000 + '"'
-    for i in range(40):
-        step = StepId(f"1/fetch#{i}")
-        story.happen(begun(step), finished(step, json=text))
+    for _ in range(40):
+        story.happen(ev.ValueDrawn(name="messages", value=value(text)))
     story.happen(
-        ev.ValueDrawn(name="messages", value=value(text)),
         asked(),
         ev.AskAnswered(ask=ASK_1, step=QUESTION, value=value(text), by="ada"),
     )
-    content, blobs = encode_snapshot(story.fold.snapshot())
+    content, blobs, _ = encode_snapshot(story.fold.snapshot())
 
     assert len(content) < SIZE_LIMIT
     back = decode_snapshot(content)
-    assert all(record.value.blob == blobs[0].digest for record in back.log.steps.values())
     assert back.log.drawn["messages"][0].blob == back.log.asks[QUESTION].value.blob == blobs[0].digest
     assert check_blob(blobs[0].digest, blobs[0].content) == text.encode()
-    assert all(not record.value.blob for record in story.log.steps.values())
-    assert story.log.drawn["messages"] == [value(text)]
+    assert story.log.drawn["messages"] == [value(text)] * 40
+
+
+def long_results() -> Story:
+    """A session with a long result, a long text in two pieces, and short ones."""
+    say, name = StepId("1/say#0"), StepId("1/name#0")
+    return Story().happen(
+        ev.SessionStarted(),
+        begun(),
+        finished(json=f'"{"x" * SHORT}"'),
+        begun(say, kind="model"),
+        ev.SegmentWritten(step=say, attempt=1, offset=0, text="Once upon "),
+        ev.SegmentWritten(step=say, attempt=1, offset=10, text="a time" * SHORT),
+        ev.StepFinished(step=say, attempt=1, streamed=True),
+        begun(name),
+        finished(name, json='"short"'),
+    )
+
+
+def test_a_long_result_is_not_written_again_and_comes_back_from_the_journal() -> None:
+    story = long_results()
+    content, blobs, size = encode_snapshot(story.fold.snapshot())
+
+    assert len(content) < size - 7 * SHORT
+    assert not blobs
+    assert b"xxx" not in content
+    assert b"a time" not in content
+    assert b"short" in content
+    assert story.read_back(content).log == story.log
+    assert rows_outside(decode_snapshot(content)) == [4, 6, 7]
+
+
+@pytest.mark.parametrize("change", ["another text", "another event", "no row"])
+def test_a_snapshot_whose_results_the_journal_does_not_hold_is_not_used(change: str) -> None:
+    story = long_results()
+    snapshot = decode_snapshot(encode_snapshot(story.fold.snapshot()).content)
+    events = {record.position: record.event for record in story.records}
+    if change == "no row":
+        del events[Position(7)]
+    elif change == "another event":
+        events[Position(7)] = ev.SessionStarted()
+    else:
+        events[Position(4)] = finished(json=f'"{"y" * SHORT}"')
+
+    with pytest.raises(Damaged, match="rebuilt from the journal"):
+        restore_results(snapshot, events)
+
+
+def test_a_text_that_was_overwritten_in_part_stays_in_the_snapshot() -> None:
+    say = StepId("1/say#0")
+    story = Story().happen(
+        ev.SessionStarted(),
+        begun(say, kind="model"),
+        ev.SegmentWritten(step=say, attempt=1, offset=0, text="Once upon "),
+        ev.SegmentWritten(step=say, attempt=1, offset=5, text="more" * SHORT),
+        ev.SegmentWritten(step=say, attempt=1, offset=5 + 4 * SHORT, text="!"),
+        ev.StepFinished(step=say, attempt=1, streamed=True),
+    )
+    content = encode_snapshot(story.fold.snapshot()).content
+
+    assert rows_outside(decode_snapshot(content)) == []
+    assert decode_snapshot(content).log == story.log
+
+
+def test_a_snapshot_from_before_that_holds_its_results_is_read() -> None:
+    fields = msgspec.json.decode(encode_snapshot(busy().fold.snapshot()).content)
+    del fields["outside"]
+
+    assert decode_snapshot(msgspec.json.encode({**fields, "format": 2})).session == busy().session
 
 
 def test_a_value_that_is_a_blob_already_stays_the_same_blob() -> None:
@@ -86,7 +159,7 @@ def test_a_value_that_is_a_blob_already_stays_the_same_blob() -> None:
         begun(StepId("1/say#0"), kind="model"),
         ev.SegmentWritten(step=StepId("1/say#0"), attempt=1, offset=0, text="x" * SIZE_LIMIT),
     )
-    content, blobs = encode_snapshot(story.fold.snapshot())
+    content, blobs, _ = encode_snapshot(story.fold.snapshot())
 
     assert blobs == ()
     assert decode_snapshot(content).log.steps[FETCH].value == Value(blob="ab" * 16, size=99_999)
@@ -97,7 +170,7 @@ def damaged_snapshots() -> Iterator[bytes]:
     yield b""
     yield content[:-1]
     yield content.replace(b'"running"', b'"ambling"')
-    yield content.replace(b'"format":2', b'"format":1')
+    yield content.replace(b'"format":3', b'"format":1')
     fields = msgspec.json.decode(content)
     yield msgspec.json.encode({**fields, "position": fields["position"] + 1})
     yield b"\xff" + content[1:]

@@ -5,16 +5,18 @@ import pytest
 
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING
-from midcourse.core.ids import StepId
+from midcourse.core.ids import Position, StepId
 from midcourse.core.steps import StepLog, check_name, check_same, step_id
 from midcourse.errors import Diverged, ImpossibleEvent, MisusedRun
 from tests.unit.core.stories import ASK_1, ASK_2, FETCH, QUESTION, asked, begun, finished, value
+
+AT = Position(7)
 
 
 def log_of(*events: ev.AnyEvent) -> StepLog:
     log = StepLog()
     for event in events:
-        log.apply(event)
+        log.apply(event, AT)
     return log
 
 
@@ -105,7 +107,7 @@ def test_a_step_with_an_outcome_never_begins_or_ends_again(end: ev.AnyEvent) -> 
 
     for event in (begun(attempt=2), finished(), failed(), segment(0, "x")):
         with pytest.raises(ImpossibleEvent):
-            log.apply(event)
+            log.apply(event, AT)
     assert msgspec.json.encode(log) == before
 
 
@@ -126,7 +128,7 @@ def test_what_contradicts_a_step_is_impossible_and_changes_nothing(event: ev.Any
     before = msgspec.json.encode(log)
 
     with pytest.raises(ImpossibleEvent):
-        log.apply(event)
+        log.apply(event, AT)
     assert msgspec.json.encode(log) == before
 
 
@@ -141,10 +143,10 @@ def test_segments_add_up_to_the_text() -> None:
 
 def test_a_later_attempt_supersedes_from_where_it_writes() -> None:
     log = log_of(begun(kind="model"), segment(0, "Once "), segment(5, "upon"), begun(kind="model", attempt=2))
-    log.apply(segment(5, "in a while", attempt=2))
+    log.apply(segment(5, "in a while", attempt=2), AT)
     assert log.steps[FETCH].text == "Once in a while"
 
-    log.apply(segment(0, "Twice", attempt=2))
+    log.apply(segment(0, "Twice", attempt=2), AT)
     assert log.steps[FETCH].text == "Twice"
     assert log.steps[FETCH].length == 5
 
@@ -168,7 +170,7 @@ def test_an_ask_that_ended_does_not_end_again() -> None:
     log = log_of(asked(), ev.AskClosed(ask=ASK_1, step=QUESTION, end="superseded"))
 
     with pytest.raises(ImpossibleEvent):
-        log.apply(ev.AskAnswered(ask=ASK_1, step=QUESTION, value=NOTHING, by="ada"))
+        log.apply(ev.AskAnswered(ask=ASK_1, step=QUESTION, value=NOTHING, by="ada"), AT)
     assert log.asks[QUESTION].end == "superseded"
 
 
@@ -176,8 +178,8 @@ def test_an_answer_to_an_earlier_ask_of_a_step_is_not_taken_for_the_later_one() 
     log = log_of(asked(1), ev.AskClosed(ask=ASK_1, step=QUESTION, end="superseded"), asked(2))
 
     with pytest.raises(ImpossibleEvent):
-        log.apply(ev.AskAnswered(ask=ASK_1, step=QUESTION, value=NOTHING, by="ada"))
-    log.apply(ev.AskAnswered(ask=ASK_2, step=QUESTION, value=value("2"), by="ada"))
+        log.apply(ev.AskAnswered(ask=ASK_1, step=QUESTION, value=NOTHING, by="ada"), AT)
+    log.apply(ev.AskAnswered(ask=ASK_2, step=QUESTION, value=value("2"), by="ada"), AT)
     assert log.asks[QUESTION].value == value("2")
 
 
@@ -233,7 +235,7 @@ def test_a_retry_tries_the_step_it_failed_at_and_keeps_every_other_outcome() -> 
 
     assert log.steps[FETCH].outcome == ""
     assert log.steps[other].outcome == "failed"
-    log.apply(begun(attempt=2))
+    log.apply(begun(attempt=2), AT)
 
 
 def test_a_step_whose_result_could_not_be_encoded_is_not_done_again() -> None:

@@ -1,11 +1,11 @@
 """Check that a journal folds to the state that the store has of its session."""
 
 from midcourse.core.fold import Fold, fold
-from midcourse.core.ids import Position, SessionId
+from midcourse.core.ids import Position
 from midcourse.core.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from midcourse.errors import Damaged
 from midcourse.ports.store import Head, Store
-from midcourse.runtime.session_loader import digest_at
+from midcourse.runtime.session_loader import newest_snapshot
 
 _PAGE = 500
 
@@ -18,7 +18,7 @@ async def flaw_of(store: Store, head: Head) -> str:
     Raises:
         SessionNotFound: it is gone.
     """
-    saved = await _newest_snapshot(store, head)
+    saved, _ = await newest_snapshot(store, head.id, head.position)
     state: Fold | None = None
     marks = [saved.position, head.position] if saved is not None else [head.position]
     try:
@@ -44,17 +44,6 @@ async def _fold_to(store: Store, head: Head, state: Fold | None, mark: Position)
         # Of no rows the fold says what is missing.
         before = state.snapshot() if state is not None else None
         state = fold(head.id, before, page, ends=None if page else (head.position, head.digest))
-
-
-async def _newest_snapshot(store: Store, head: Head) -> Snapshot | None:
-    for content in await store.snapshots(SessionId(head.id)):
-        try:
-            found = decode_snapshot(content)
-        except Damaged:
-            continue
-        if found.position <= head.position and await digest_at(store, head.id, found.position) == found.digest:
-            return found
-    return None
 
 
 def _as_saved(snapshot: Snapshot) -> Snapshot:

@@ -20,7 +20,7 @@ from midcourse.stores.sqlite.write_lock import WriteLock, patiently
 
 APPLICATION_ID: Final = int.from_bytes(b"MDCS", "big")
 """The mark of a Midcourse store in the file's header."""
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 OLDEST_SQLITE: Final = (3, 31, 0)
 
 _CHECKED_AT_OPEN: Final = 64 * 1024 * 1024
@@ -221,7 +221,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-    if version in (1, 2):
+    if version in (1, 2, 3):
         version = _brought_up(connection, path)
     if version > SCHEMA_VERSION:
         raise _refused(
@@ -236,17 +236,18 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _brought_up(connection: sqlite3.Connection, path: Path) -> int:
-    """Version 2 has shelves, version 3 knows who names a blob. What there was stays as it is."""
+    """Version 2 has shelves, version 3 knows who names a blob, version 4 compresses. What there was stays as it is."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        there = _tables(connection)
-        if not there <= set(SCHEMA) and _version(connection) != SCHEMA_VERSION:
+        there, version = _tables(connection), _version(connection)  # another program may have been first
+        if not there <= set(SCHEMA) and version != SCHEMA_VERSION:
             raise _no_store(path)
         for statement in SCHEMA:
             if statement not in there:
                 connection.execute(statement)
-        _note_blobs(connection)
-        _chain_audit(connection)
+        if version in (1, 2):
+            _note_blobs(connection)
+            _chain_audit(connection)
         connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
         connection.execute("COMMIT")
     except BaseException:

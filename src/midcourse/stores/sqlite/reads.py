@@ -25,6 +25,7 @@ from midcourse.stores.sqlite.rows import (
     read_item,
     read_ownership,
     snapshot_seal,
+    unpacked,
 )
 from midcourse.stores.sqlite.statements import READ
 
@@ -99,7 +100,8 @@ def records(connection: sqlite3.Connection, session_id: SessionId, after: Positi
     key = key_of(connection, session_id)
     if key is None:
         return []
-    return connection.execute(READ["records"], (place(key, after), place(key, PLACES - 1), limit)).fetchall()
+    rows = connection.execute(READ["records"], (place(key, after), place(key, PLACES - 1), limit)).fetchall()
+    return [(position, unpacked(record), digest) for position, record, digest in rows]
 
 
 def snapshots(connection: sqlite3.Connection, session_id: SessionId) -> list[bytes]:
@@ -108,7 +110,7 @@ def snapshots(connection: sqlite3.Connection, session_id: SessionId) -> list[byt
     if key is None:
         return []
     return [
-        content
+        unpacked(content)
         for position, content, seal in connection.execute(READ["snapshots"], places(key)).fetchall()
         if isinstance(content, bytes) and snapshot_seal(session_id, position, content) == seal
     ]

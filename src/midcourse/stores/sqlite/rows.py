@@ -1,5 +1,6 @@
 """Rows to values and back, with their seals: whatever does not match its seal is never followed."""
 
+import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -13,6 +14,17 @@ from midcourse.errors import Damaged
 from midcourse.ports.store import Change, Head, InboxRow
 from midcourse.stores import store_errors
 
+PACKED: Final = 512
+"""Bytes from which on a record or a snapshot is compressed."""
+_PACKED_MARK: Final = b"x"
+"""The first byte of what zlib has compressed. No record has it: one begins with a brace, a tombstone with zero."""
+_PACKED_WITH: Final = (
+    b'"observed":{"free":true,"text":"","value":{"raw":{"at":1795130778.,"event":{"type":"segment.written@1","step":"1/",'
+    b'"attempt":1,"offset":0,"text":"'
+    b'{"at":1795130778.,"event":{"type":"step.finished@1","step":"1/#1","attempt":1,"streamed":true,"cost":0.0,"tokens":'
+    b'{"at":1795130778.,"event":{"type":"step.finished@1","step":"1/#1","attempt":1,"value":{"raw":"","cost":0.0,"tokens":0}}'
+)
+"""Phrases of records, which need not be written out. Never changed: what is stored cannot be read with others."""
 PLACES: Final = 2**32
 """The number of positions of a session: a row's place is its session's key times this, plus its position."""
 
@@ -73,6 +85,26 @@ def snapshot_seal(session_id: SessionId, position: int, content: bytes) -> bytes
 def item_seal(shelf: str, key: str, value: bytes) -> bytes:
     """Return the seal over an item of a shelf and the place it belongs to."""
     return checksum(shelf.encode(), key.encode(), value)
+
+
+def packed(content: bytes) -> bytes:
+    """Return what is stored of a record or a snapshot."""
+    if len(content) < PACKED and content[:1] != _PACKED_MARK:
+        return content
+    packing = zlib.compressobj(1, zdict=_PACKED_WITH)
+    return packing.compress(content) + packing.flush()
+
+
+def unpacked(stored: bytes) -> bytes:
+    """Return what was stored; as it is, if it is damaged: its digest shows that."""
+    if stored[:1] != _PACKED_MARK:
+        return stored
+    unpacking = zlib.decompressobj(zdict=_PACKED_WITH)
+    try:
+        content = unpacking.decompress(stored)
+    except zlib.error:
+        return stored
+    return content if unpacking.eof and not unpacking.unused_data else stored
 
 
 def read_item(shelf: str, row: Sequence[Any]) -> tuple[str, bytes]:

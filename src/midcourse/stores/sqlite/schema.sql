@@ -1,4 +1,4 @@
--- The tables of a Midcourse store, version 3. A change here is a new version, and a migration beside it.
+-- The tables of a Midcourse store, version 4. A change here is a new version, and a migration beside it.
 --
 -- A seal is a checksum. SQLite has none for its pages, so whatever decides something is sealed: who owns a session,
 -- its head, each command and its outcome, each snapshot, each item of a shelf. Journal rows carry the running digest; blobs are their own.

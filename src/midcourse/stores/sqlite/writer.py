@@ -1,32 +1,28 @@
 """One thread that writes, with group commit: whatever is waiting shares one transaction and one fsync."""
 
-import asyncio
 import os
 import sqlite3
-from collections.abc import Callable
 from copy import copy
 from pathlib import Path
-from typing import TypeVar
 
 from midcourse.errors import StoreUnavailable
 from midcourse.stores.sqlite.errors import FAILURES, explained
 from midcourse.stores.sqlite.job_thread import Job, JobAnswer, JobThread, deliver
 from midcourse.stores.sqlite.write_lock import WriteLock
 
-T = TypeVar("T")
-
 AT_ONCE = 256
 """The most writes in one transaction: other processes wait as long as it takes."""
 
-Write = Callable[[sqlite3.Connection], T]
 
+class _Failed(Exception):
+    """The write ``at`` this place in a transaction failed; its cause is why."""
 
-class _Undone(Exception):
-    """One write failed so that SQLite took the whole transaction back by itself."""
+    def __init__(self, at: int) -> None:
+        self.at = at
 
 
 class WriteThread:
-    """Does each write in a savepoint of a shared transaction, and answers after the COMMIT, never before."""
+    """Does the writes that wait in a shared transaction, and answers after the COMMIT, never before."""
 
     def __init__(self, connection: sqlite3.Connection, turn: WriteLock, path: Path, name: str) -> None:
         self._connection = connection
@@ -41,32 +37,46 @@ class WriteThread:
             store=name, serve=self._serve, end=self._end, at_once=AT_ONCE
         )
 
+        self.submit = self._job_thread.submit
+        """Enqueue a write; its future resolves once it is committed, or was rolled back alone with its error."""
+
     def start(self) -> None:
         self._job_thread.start()
-
-    def submit(self, write: Write[T]) -> "asyncio.Future[T]":
-        """Enqueue ``write``; its future resolves once it is committed, or was rolled back alone with its error."""
-        return self._job_thread.submit(write)
 
     async def close(self) -> None:
         """Finish what was enqueued, and close the connection."""
         await self._job_thread.close()
 
     def _serve(self, jobs: list[Job[sqlite3.Connection]]) -> None:
-        deliver(self._transaction(jobs))
+        answers: list[JobAnswer] = []
+        left = [jobs]
+        while left:
+            jobs = left.pop()
+            try:
+                answers += self._transaction(jobs)
+            except _Failed as failed:
+                at = failed.at
+                if len(jobs) == 1:
+                    answers.append(JobAnswer(jobs[at].future, None, self._told(failed.__cause__ or failed)))
+                    continue
+                # It must not take the others along: they are done again without it, in the same order.
+                left += [part for part in (jobs[at + 1 :], jobs[at : at + 1], jobs[:at]) if part]
+        deliver(answers)
 
     def _transaction(self, jobs: list[Job[sqlite3.Connection]]) -> list[JobAnswer]:
-        connection = self._connection
+        connection, answers = self._connection, list[JobAnswer]()
         try:
             self._turn.begin(connection)
-            answers = [self._write(job) for job in jobs]
+            for job in jobs:
+                try:
+                    answers.append(JobAnswer(job.future, job.work(connection), None))
+                except Exception as error:
+                    raise _Failed(len(answers)) from error
             connection.execute("COMMIT")
             self._check_file()
-        except _Undone as undone:
-            if len(jobs) == 1:
-                return [JobAnswer(jobs[0].future, None, self._told(undone.__cause__ or undone))]
-            # One that does not fit must not take the others along: each gets a transaction of its own.
-            return [answer for job in jobs for answer in self._transaction([job])]
+        except _Failed:
+            self._roll_back()
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the whole batch gets it, and the thread lives on
             self._roll_back()
             # A copy for each: a traceback that grows in one task is not another task's.
@@ -74,21 +84,6 @@ class WriteThread:
         self.commits += 1
         self.writes += len(jobs)
         return answers
-
-    def _write(self, job: Job[sqlite3.Connection]) -> JobAnswer:
-        connection = self._connection
-        connection.execute("SAVEPOINT one")
-        try:
-            value = job.work(connection)
-        except Exception as error:
-            if not connection.in_transaction:
-                raise _Undone from error
-            connection.execute("ROLLBACK TO one")
-            answer = JobAnswer(job.future, None, self._told(error))
-        else:
-            answer = JobAnswer(job.future, value, None)
-        connection.execute("RELEASE one")
-        return answer
 
     def _told(self, error: BaseException) -> BaseException:
         return explained(error, self._path) if isinstance(error, FAILURES) else error

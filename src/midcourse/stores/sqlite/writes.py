@@ -1,4 +1,4 @@
-"""The writes, each inside a savepoint of the writer's transaction: all of it happens, or an error and nothing."""
+"""The writes, each inside a transaction of the writer: all of it happens, or an error and nothing."""
 
 import os
 import sqlite3
@@ -19,6 +19,7 @@ from midcourse.stores.sqlite.rows import (
     item_seal,
     outcome_seal,
     owner_seal,
+    packed,
     place,
     places,
     position_of,
@@ -175,6 +176,7 @@ def save_snapshot(
     # Of a released session the last owner may still write one: it is no truth, and saves the next one reading.
     if current != epoch:
         raise store_errors.stale_epoch(session_id, epoch, current, owner)
+    content = packed(content)
     connection.execute(_INSERT_SNAPSHOT, (place(key, position), content, snapshot_seal(session_id, position, content)))
     first, last = places(key)
     connection.execute(_DELETE_OLDER_SNAPSHOTS, {"first": first, "last": last})
@@ -188,7 +190,7 @@ def erase(connection: sqlite3.Connection, erasure: Erasure, encoded: Encoded, st
     store_errors.check_whole(head, rows, position)
     _release_session(connection, key, head.id, erasure.epoch)
     connection.executemany(
-        _REPLACE_RECORD, ((record, digest, place(key, where)) for where, record, digest in rows[:position])
+        _REPLACE_RECORD, ((packed(record), digest, place(key, where)) for where, record, digest in rows[:position])
     )
     connection.execute(WRITE["delete_snapshots"], places(key))
     _empty_inbox(connection, key, head.id, erasure.outcome)
@@ -270,8 +272,9 @@ def _fenced(
 
 
 def _insert(connection: sqlite3.Connection, key: int, rows: Sequence[Row], blobs: Sequence[Blob]) -> None:
+    first = place(key, 0)
     for position, record, digest in rows:
-        connection.execute(_INSERT_RECORD, (place(key, position), record, digest))
+        connection.execute(_INSERT_RECORD, (first + position, packed(record), digest))
         for name in named_blobs(record):
             connection.execute(_USE_BLOB, (key, name))
     for blob in blobs:

@@ -106,11 +106,11 @@ def _spoil(path: Path, *statements: str) -> None:
 
 async def test_a_newer_schema_is_refused(path: Path) -> None:
     await (await SqliteStore.open(path)).close()
-    _spoil(path, "UPDATE meta SET value = '4'")
+    _spoil(path, "UPDATE meta SET value = '5'")
     error = await refusal(path)
     assert isinstance(error, StoreUnavailable)
     assert error.code == "store_newer"
-    assert "schema 4" in str(error)
+    assert "schema 5" in str(error)
     assert "Upgrade" in str(error)
 
 

@@ -153,3 +153,22 @@ async def test_a_value_that_sqlite_cannot_take_hurts_nobody_else(store: SqliteSt
     )
     assert isinstance(answers[3], OverflowError)
     assert [row.id for row in await store.undecided(SESSION)] == ["cmd_1", "cmd_2", "cmd_3"]
+
+
+async def test_however_many_of_those_that_wait_fail_each_has_the_answer_it_has_alone(store: SqliteStore) -> None:
+    """A failed write is taken back with all that shared its transaction; the others are done again, in order."""
+    await started(store)
+
+    def fail(connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM inbox")
+        raise RuntimeError("after a change")
+
+    writes = [
+        store.writer.submit(fail) if number % 3 == 1 else store.put(SESSION, CommandId(f"cmd_{number}"), b"", 1.0)
+        for number in range(300)
+    ]
+    answers = await asyncio.gather(*writes, return_exceptions=True)
+    kept = [f"cmd_{number}" for number in range(300) if number % 3 != 1]
+    assert [isinstance(answer, RuntimeError) for answer in answers] == [number % 3 == 1 for number in range(300)]
+    assert [row.id for row in await store.undecided(SESSION)] == kept
+    assert [row.seq for row in await store.undecided(SESSION)] == list(range(1, 201))
