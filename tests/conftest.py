@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 pytest.register_assert_rewrite("midcourse.testing")
 gc.disable()  # until all is imported: little of it is garbage
+# No test asks a server that an authority vouches for, and every HTTP client would read all of them: 20 ms each.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = os.devnull
 
 settings.register_profile(
     "midcourse",
@@ -65,8 +68,7 @@ def _quick_programs() -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays: no collection has to look through all the frameworks again, in any test."""
-    gc.collect()
+    """What was imported stays: no collection has to look through all the frameworks, in any test."""
     gc.freeze()
     gc.enable()
 

@@ -42,7 +42,7 @@ class Gates:
     async def passed(self, session: str, what: str) -> None:
         """Until it is; the test's own timeout is the guard."""
         while not self.is_open(session, what):
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.02)
 
 
 GATES = Gates()
@@ -95,7 +95,7 @@ async def speak(run: midcourse.Run) -> AsyncIterator[str | midcourse.StreamEnd]:
         if GATES.is_open(session, "words"):
             break
         yield f"word {number} "
-        await asyncio.sleep(0.03)
+        await asyncio.sleep(0.2)
     yield midcourse.StreamEnd(cost=0.8, tokens=40)
 
 

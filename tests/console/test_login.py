@@ -18,13 +18,12 @@ from playwright.sync_api import Browser, Page, expect
 from midcourse.clock import SystemClock
 from midcourse.server.browser_sessions import CODE_SECONDS, SESSION_SECONDS
 from tests.console.agents import AGENTS, goal
-from tests.console.conftest import LIMITS, SETTINGS
+from tests.console.conftest import LIMITS, SETTINGS, Opening
 from tests.console.pages import Api, Window, let_in, link_for
 from tests.server.live_server import TOKEN, Running, serving
 
 pytestmark = pytest.mark.timeout(180)
 SECRET = re.compile(r"mc[tlbp]_[\w-]+")
-STYLE = {"width": 1280, "height": 800}
 
 
 @pytest.fixture
@@ -125,22 +124,19 @@ def test_a_pasted_token_of_another_identity_is_not_called_a_link(window: Window,
     window.complaints.clear()  # the browser's line about the 409
 
 
-@pytest.mark.parametrize("width", [1376, 1280, 1024, 390])
-def test_every_page_says_who_is_logged_in(browser: Browser, server: Running, api: Api, width: int) -> None:
-    name = f"header-ann-{width}"
-    context = let_in(browser, server.url, api.post("/tokens", name=name, role="steer")["token"])
-    window = Window(context, server.url)
-    window.page.set_viewport_size({"width": width, "height": 844})
+def test_every_page_says_who_is_logged_in_at_any_width(opening: Opening, api: Api) -> None:
+    window = opening(token=api.post("/tokens", name="header-ann", role="steer")["token"])
     session = api.start("chooser", goal("Seen by Ann"))
     for query in ("", "?inbox", "?policies", "?reports", "?new", "?settings", f"?run={session}"):
         window.open(query)
-        expect(window.top.get_by_role("link", name=f"Logged in as {name}")).to_be_visible()
-        window.has_its_top()
+        for width in (390, 1024, 1280, 1376):
+            window.page.set_viewport_size({"width": width, "height": 844})
+            expect(window.top.get_by_role("link", name="Logged in as header-ann")).to_be_visible()
+            window.has_its_top()
     window.open()
-    window.top.get_by_role("link", name=f"Logged in as {name}").click()
+    window.top.get_by_role("link", name="Logged in as header-ann").click()
     expect(window.page.get_by_role("heading", name="Settings", level=1)).to_be_visible()
-    expect(window.page.get_by_text(f"Logged in as {name} (steer)")).to_be_visible()
-    context.close()
+    expect(window.page.get_by_text("Logged in as header-ann (steer)")).to_be_visible()
 
 
 def test_a_logout_ends_it_in_every_tab_and_at_the_server(window: Window, server: Running, api: Api) -> None:

@@ -32,12 +32,12 @@ def test_every_page_is_under_a_strict_policy_and_has_no_script_in_it(window: Win
     assert not re.search(r"\bon\w+=", answer.text)
 
 
-@pytest.mark.parametrize("query", ["", "?new", "?settings", "?q=<script>steal()</script>", "?new&goal=<img src=x>"])
-def test_no_page_breaks_the_policy_or_asks_somebody_else(window: Window, query: str) -> None:
-    page = window.open(query)
-    expect(page.get_by_role("heading", level=1)).to_be_visible()
-    assert page.locator(INJECTED).count() == 0
-    window.is_calm()
+def test_no_page_breaks_the_policy_or_asks_somebody_else(window: Window) -> None:
+    for query in ("", "?new", "?settings", "?q=<script>steal()</script>", "?new&goal=<img src=x>"):
+        page = window.open(query)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        assert page.locator(INJECTED).count() == 0
+        window.is_calm()
 
 
 def test_an_address_that_names_a_hostile_session_is_only_text(opening: Opening) -> None:

@@ -79,25 +79,27 @@ def test_no_seed_breaks_a_promise_and_nothing_stands_still_or_spins(start: int) 
     assert not told, f"python -m tests.simulate --seeds 1 --start SEED shows it: {told}"
 
 
-BREAKS: Final = {
-    "answer-spins": {"spins"},
-    "queued-child": {"stands still", "spins", "journal grows without a fact"},
-    "uncarried": {"stands still"},
-    "false-stopped": {"works after a stop"},
-    "lifted-pause": {"pause lifted by somebody else"},
-    "drain-lets-go": {"effect twice", "receipt claims too much"},
-    "stop-needs-store": {"a stop fails"},
-    "late-answers": {"an answer is late"},
-    "journaled-refusals": {"journal grows without a fact"},
+FAULTS: Final = {
+    "answer-spins": (182, {"spins"}),
+    "queued-child": (28, {"stands still", "spins", "journal grows without a fact"}),
+    "uncarried": (38, {"stands still"}),
+    "false-stopped": (88, {"works after a stop"}),
+    "lifted-pause": (25, {"pause lifted by somebody else"}),
+    "drain-lets-go": (509, {"effect twice", "receipt claims too much"}),
+    "stop-needs-store": (1, {"a stop fails"}),
+    "late-answers": (6, {"an answer is late"}),
+    "journaled-refusals": (204, {"journal grows without a fact"}),
 }
-"""The promises that each fault breaks when it is put back."""
+"""For each fault that is put back, a seed that finds it, and the promises that it breaks."""
 
 
 @pytest.mark.parametrize("fault", sorted(PLANTS))
 def test_a_fault_that_is_put_back_is_found(fault: str, record_property: Callable[[str, object], None]) -> None:
+    """At once by its seed; a change of the simulation may give each seed another course: then by one of those after."""
+    first, promises = FAULTS[fault]
     with planted(fault):
-        seeds = range(500, 800) if fault == "drain-lets-go" else range(300)
-        found = next((one for one in map(play, map(plan_of, seeds)) if one.kinds & BREAKS[fault]), None)
+        seeds = range(first, first + 300)
+        found = next((one for one in map(play, map(plan_of, seeds)) if one.kinds & promises), None)
     assert found is not None
     record_property("told", f"simulate: planted fault '{fault}' is found by seed {found.plan.seed}")
 

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute
 
 from midcourse import Agent, Settings
 from midcourse._version import __version__
@@ -62,6 +63,19 @@ from midcourse.server.tokens import TokenStore, check_given_token
 
 API: Final = "/api/v1"
 log = logging.getLogger("midcourse.server")
+
+
+def _routes() -> list[BaseRoute]:
+    router = APIRouter(generate_unique_id_function=lambda route: route.name)
+    router.include_router(operations.router)
+    everyone = (chat, sessions, bulk, controls, kill_switch, interventions, inbox, artifacts, webhooks)
+    for one in (*everyone, policies, trials, reports, server, logins):
+        router.include_router(one.router, prefix=API)
+    return router.routes
+
+
+_ROUTES: Final = _routes()
+"""The addresses of every server. FastAPI reads their functions' parameters once, with the first server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +260,6 @@ class Server:
             docs_url=None,
             redoc_url=None,
             lifespan=self.lifespan,
-            generate_unique_id_function=lambda route: route.name,
             # An address with a slash too many is none: a redirect would name the Host that the client named.
             redirect_slashes=False,
         )
@@ -256,11 +269,8 @@ class Server:
         app.state.leaving = Shutdown()
         app.state.health, app.state.metering = Health(), self._store_metrics
         app.state.metrics_open = self.metrics_open
-        app.include_router(operations.router)
         app.state.trials = asyncio.Semaphore(trials.AT_ONCE)
-        everyone = (chat, sessions, bulk, controls, kill_switch, interventions, inbox, artifacts, webhooks)
-        for one in (*everyone, policies, trials, reports, server, logins):
-            app.include_router(one.router, prefix=API)
+        app.router.routes.extend(_ROUTES)
         app.add_route("/login", login_page, methods=["GET"], include_in_schema=False)
         if is_built():
             app.router.routes.append(Console())
