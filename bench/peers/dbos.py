@@ -10,8 +10,7 @@ import contextlib
 import logging
 from typing import Any
 
-from dbos import DBOS, DBOSClient, SetWorkflowID
-from dbos.error import DBOSAwaitedWorkflowCancelledError
+from dbos import DBOS, DBOSClient, SetWorkflowID, error
 
 from bench.peers import workload
 from bench.peers.basis import Embedded
@@ -100,7 +99,7 @@ class Peer(Embedded):
     async def stop(self, session: str) -> None:
         """Cancel it, and wait until it is cancelled."""
         await DBOS.cancel_workflow_async(session)
-        with contextlib.suppress(DBOSAwaitedWorkflowCancelledError):
+        with contextlib.suppress(error.DBOSAwaitedWorkflowCancelledError):
             await self.result(session)
 
     async def elsewhere(self) -> Stopper:
