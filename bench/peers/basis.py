@@ -32,6 +32,10 @@ class Embedded:
         """Start a session."""
         raise NotImplementedError
 
+    async def start_stoppable(self, session: str, work: Work) -> None:
+        """Start it in the one way there is."""
+        await self.start(session, work)
+
     async def result(self, session: str) -> None:
         """Wait until a session has ended."""
         raise NotImplementedError

@@ -129,6 +129,10 @@ class Peer(Protocol):
         """Start a session."""
         ...
 
+    async def start_stoppable(self, session: str, work: Work) -> None:
+        """Start a session in the way that can be stopped, if that is another one."""
+        ...
+
     async def result(self, session: str) -> None:
         """Wait until a session has ended."""
         ...

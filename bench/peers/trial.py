@@ -68,7 +68,7 @@ async def _stops(
     for number in range(stops):
         session = f"stop-{number}"
         seen = trace(session)
-        await peer.start(session, Work(steps=3, tool=2.0))
+        await peer.start_stoppable(session, Work(steps=3, tool=2.0))
         await until(lambda seen=seen: seen.effects, "effect")
         await asyncio.sleep(random.uniform(0.01, 0.04 + entry.spread))
         clicked = time.perf_counter()

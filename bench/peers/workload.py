@@ -17,7 +17,7 @@ import msgspec
 
 TICK: Final = 0.002
 """Seconds between two effects of a tool that takes its time."""
-PATIENCE: Final = 150.0
+PATIENCE: Final = 280.0
 """Seconds after which something that has not happened is an error."""
 LOG: Final = "PEERS_LOG"
 """The variable that names the log."""
