@@ -22,6 +22,7 @@ class Case:
     """One question, asked of each peer in a process of its own."""
 
     name: str
+    short: str
     says: str
     figures: tuple[Figure, ...]
     size: Mapping[str, int]
@@ -31,13 +32,21 @@ class Case:
     """Asked in the first round only: it takes minutes or gigabytes of some peers."""
 
 
-_STOP: Final = (Figure("last", "last effect after the call", "ms"), Figure("confirmed", "until the stop is confirmed", "ms"))
+_STOP: Final = (Figure("last", "last effect", "ms"), Figure("confirmed", "confirmed", "ms"))
 
 CASES: Final = (
-    Case("stop", "Stop a tool of 2 s, from its own process", _STOP, {"stops": 40}, {"stops": 5}),
-    Case("stop_elsewhere", "Stop a tool of 2 s, from another process", _STOP, {"stops": 40}, {"stops": 5}),
+    Case("stop", "Stop", "Stop a tool of 2 s, from its own process", _STOP, {"stops": 40}, {"stops": 5}),
+    Case(
+        "stop_elsewhere",
+        "Stop from outside",
+        "Stop a tool of 2 s, from another process",
+        _STOP,
+        {"stops": 40},
+        {"stops": 5},
+    ),
     Case(
         "step",
+        "Step",
         "A durable step: a model call and a tool call, 1 KB",
         (Figure("step", "a step, of 200", "ms"),),
         {"steps": 200},
@@ -45,6 +54,7 @@ CASES: Final = (
     ),
     Case(
         "sessions",
+        "Sessions",
         "1,000 sessions at once, 5 steps each, a tool of 20 ms",
         (Figure("wall", "until the last has ended", "s"),),
         {"sessions": 1000},
@@ -52,6 +62,7 @@ CASES: Final = (
     ),
     Case(
         "resume",
+        "Cold resume",
         "Resume a session of 1,000 steps from its store",
         (Figure("first", "until its first new token or call", "ms"),),
         {"history": 1000, "resumes": 5},
@@ -59,6 +70,7 @@ CASES: Final = (
     ),
     Case(
         "store",
+        "2,000 steps",
         "A session of 2,000 steps, 2 MB of texts",
         (Figure("size", "the store afterwards", "MB"), Figure("step", "a step, of 2,000", "ms")),
         {"steps": 2000},
@@ -67,13 +79,15 @@ CASES: Final = (
     ),
     Case(
         "recover",
+        "kill -9",
         "kill -9 in the fifth tool call, and a new process at once",
         (Figure("first", "until the first effect", "s"),),
-        {"kills": 1},
+        {"kills": 2},
         {"kills": 1},
     ),
     Case(
         "start",
+        "Start",
         "Start a Python that imports it",
         (Figure("import", "CPU of the import", "s"), Figure("version", "CPU of its command with --version", "s")),
         {"starts": 3},

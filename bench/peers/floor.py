@@ -8,7 +8,6 @@ Page: https://www.sqlite.org/wal.html, "Write-Ahead Logging"
 
 import asyncio
 import contextlib
-
 import queue
 import sqlite3
 import threading

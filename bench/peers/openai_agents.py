@@ -62,10 +62,10 @@ class _Model(Model):
         message = _message(step, await workload.model(self._session, step))
         return [message, _call(step)] if step < self._work.steps else [message]
 
-    async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> ModelResponse:  # noqa: A002
+    async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> ModelResponse:
         return ModelResponse(output=await self._output(input), usage=Usage(), response_id=None)
 
-    async def stream_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> AsyncIterator[Any]:  # noqa: A002
+    async def stream_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> AsyncIterator[Any]:
         output = await self._output(input)
         response = Response(
             id="r",

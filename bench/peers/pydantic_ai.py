@@ -148,9 +148,7 @@ class Peer(Embedded):
         """Run with the history until the approval that the next call needs."""
         works[session] = Work(steps=history + 1000)
         agent = _agent(workload.tool, approval=True)
-        run = await agent.run(
-            message_history=_history(session, history), deps=session, usage_limits=UNLIMITED
-        )
+        run = await agent.run(message_history=_history(session, history), deps=session, usage_limits=UNLIMITED)
         assert isinstance(run.output, DeferredToolRequests)
         self._keep(session, run.all_messages_json())
 

@@ -19,13 +19,13 @@ from hypercorn.config import Config
 
 from bench.peers import workload
 from bench.peers.basis import Embedded
+from bench.peers.catalogue import entry
 from bench.peers.server import Server, free_ports
 from bench.peers.workload import Work, trace, until
 
 service = restate.Service("Agent")
 awakeables: dict[str, tuple[int, str]] = {}
 """By session: the step that waits, and the name of what it waits for."""
-ROOT = Path(__file__).parent.parent.parent
 
 
 async def _loop(ctx: restate.Context, request: dict[str, Any]) -> int:
@@ -97,8 +97,8 @@ class Peer(Embedded):
 
     async def serve(self) -> None:
         """Start the server."""
-        programs = sorted((ROOT / "build" / "peers" / "restate").rglob("bin/restate-server"))
-        assert programs, "restate-server is not installed"
+        program = entry("restate").program()
+        assert program, "restate-server is not installed"
         ingress, admin, node, service_port = free_ports(4)
         variables = {
             "RESTATE_BASE_DIR": str(self.folder / "server"),
@@ -113,8 +113,7 @@ class Peer(Embedded):
         urls = {"ingress": f"http://127.0.0.1:{ingress}", "admin": f"http://127.0.0.1:{admin}"}
         ready = [f"{urls['admin']}/health", f"{urls['ingress']}/restate/health"]
         notes = {**urls, "service": service_port}
-        await self._server.start([str(programs[0]), "--no-logo"], notes, ready=ready, variables=variables)
-        self._is_first = True
+        await self._server.start([str(program), "--no-logo"], notes, ready=ready, variables=variables)
 
     async def stop_serving(self) -> None:
         """Stop it."""
@@ -130,7 +129,7 @@ class Peer(Embedded):
         config.h2_max_concurrent_streams = 4096
         self._closing = asyncio.Event()
         self._serving = asyncio.create_task(
-            serve_asgi(restate.app([service]), config, shutdown_trigger=self._closing.wait)  # pyright: ignore
+            serve_asgi(restate.app([service]), config, shutdown_trigger=self._closing.wait)
         )
         self._http = httpx.AsyncClient(timeout=200, limits=httpx.Limits(max_connections=1200))
         await asyncio.sleep(0.2)

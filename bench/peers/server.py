@@ -35,7 +35,12 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     async def start(
-        self, command: list[str], notes: Mapping[str, int | str], *, ready: list[str], variables: Mapping[str, str] | None = None
+        self,
+        command: list[str],
+        notes: Mapping[str, int | str],
+        *,
+        ready: list[str],
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         """Start it, wait until it accepts what is in ``ready`` (addresses, or ``port``), and note how to find it."""
         with self._log.open("ab") as log:

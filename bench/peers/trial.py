@@ -21,7 +21,7 @@ from typing import Any, Final
 from bench import children
 from bench.peers import catalogue, workload
 from bench.peers.basis import size_of
-from bench.peers.case import Case, Peer
+from bench.peers.case import Peer
 from bench.peers.workload import Work, trace, until
 
 ROOT: Final = Path(__file__).parent.parent.parent
@@ -43,8 +43,10 @@ def peer_of(name: str, folder: Path) -> Peer:
 # ---- the cases
 
 
-async def stop(peer: Peer, entry: catalogue.Entry, stops: int) -> Values:
-    """From its own process."""
+async def stop(peer: Peer, entry: catalogue.Entry, stops: int, running: int = 0) -> Values:
+    """From its own process, in which so many others run."""
+    for number in range(running):
+        await peer.start(f"busy-{number}", Work(steps=1_000_000, tool=1.0, acts=False))
     return await _stops(peer, entry, stops, peer.stop)
 
 
@@ -62,7 +64,10 @@ async def stop_elsewhere(peer: Peer, entry: catalogue.Entry, stops: int) -> Valu
 
 
 async def _stops(
-    peer: Peer, entry: catalogue.Entry, stops: int, click: Callable[[str], Coroutine[Any, Any, tuple[float, float] | None]]
+    peer: Peer,
+    entry: catalogue.Entry,
+    stops: int,
+    click: Callable[[str], Coroutine[Any, Any, tuple[float, float] | None]],
 ) -> Values:
     values: Values = {"last": [], "confirmed": []}
     for number in range(stops):
@@ -158,7 +163,11 @@ async def recover(peer: Peer, entry: catalogue.Entry, kills: int) -> Values:
         os.environ[workload.LOG] = str(log)
         session = f"kill-{number}"
         async with children.child("peers.trial:begin", entry.name, peer.folder, session) as first:
-            await until(lambda log=log: ("tool", 4) in [line[1:3] for line in workload.logged(log)], "fifth tool call", every=0.01)
+            await until(
+                lambda log=log: ("tool", 4) in [line[1:3] for line in workload.logged(log)],
+                "fifth tool call",
+                every=0.01,
+            )
             await asyncio.sleep(0.1)
             await first.kill()
         killed = time.perf_counter()
@@ -170,9 +179,9 @@ async def recover(peer: Peer, entry: catalogue.Entry, kills: int) -> Values:
                 await asyncio.sleep(0.005)
                 new = [line for line in workload.logged(log) if line.pid == second.pid]
             values.append(new[0].moment - killed)
-            said = await second.hear()
+            await second.hear()
         done = {line.step for line in workload.logged(log) if line.kind == "done"}
-        assert said["ended"] and done == set(range(8)), f"only steps {sorted(done)} were done"
+        assert done == set(range(workload.KILLED.steps)), f"only steps {sorted(done)} were done"
     await peer.open()
     return {"first": values}
 
@@ -246,12 +255,11 @@ def main() -> None:
     os._exit(0)  # some frameworks leave threads behind
 
 
-def run(name: str, case: Case, *, quick: bool) -> Values | str:
+def run(name: str, case: str, size: Mapping[str, int]) -> Values | str:
     """Measure in a new process; where that fails, return why."""
     PLACE.mkdir(parents=True, exist_ok=True)
-    size = json.dumps(dict(case.quick if quick else case.size))
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.peers.trial", name, case.name, size],
+        [sys.executable, "-m", "bench.peers.trial", name, case, json.dumps(dict(size))],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -268,7 +276,7 @@ def run(name: str, case: Case, *, quick: bool) -> Values | str:
     for line in said.splitlines():
         if line.startswith(MARK):
             return json.loads(line[len(MARK) :])
-    (PLACE / f"{name.replace(':', '-')}-{case.name}.log").write_text(errors)
+    (PLACE / f"{name.replace(':', '-')}-{case}.log").write_text(errors)
     return errors.strip().splitlines()[-1] if errors.strip() else f"ended with {process.returncode}"
 
 

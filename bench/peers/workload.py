@@ -23,7 +23,9 @@ LOG: Final = "PEERS_LOG"
 """The variable that names the log."""
 _HALF: Final = 500
 # Text that hardly compresses, so that a store which compresses is not compared by that.
-_TEXT: Final = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", k=1 << 20))
+_TEXT: Final = "".join(
+    random.Random(7).choices("abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", k=1 << 20)
+)
 
 
 class Work(msgspec.Struct, frozen=True):
