@@ -24,7 +24,7 @@ In each round every case is asked of every peer, each in a process of its own, i
 noise meets all alike, and ratios are taken within a round. `make peers` installs the peers and runs this.
 
 A complete run (all peers, all cases, not quick) writes bench/peers/results.json, the tables in bench/README.md and the
-plots in docs/images. Any other run prints its tables and keeps its figures in build/peers/results.json.
+plot in docs/benchmarks.md. Any other run prints its tables and keeps its figures in build/peers/results.json.
 
 peers: {", ".join(one.name for one in CATALOGUE)}
 cases: {", ".join(one.name for one in CASES)}
@@ -115,6 +115,7 @@ def write() -> None:
     """Write the tables and the plots from the last complete run."""
     run = report.Run.read()
     report.put(report.markdown(run), report.README)
+    report.put(chart.picture(run), report.PAGE)
     chart.write(run)
 
 

@@ -32,7 +32,14 @@ def panels(run: Run) -> list[plot.Dots]:
     return drawn
 
 
+SAYS: Final = "Medians of Midcourse and its peers, with their spread; bench/README.md has them as tables"
+
+
 def write(run: Run, image: Path = IMAGE) -> None:
     """Draw it."""
-    says = "Medians of Midcourse and its peers, with their spread; bench/README.md has them as tables."
-    plot.write(image, says, panels(run))
+    plot.write(image, SAYS, panels(run))
+
+
+def picture(run: Run) -> str:
+    """Return the lines of a page that show it."""
+    return f"![{SAYS}](images/{IMAGE.name})\n\nMeasured on {run.date} in {run.rounds} rounds."

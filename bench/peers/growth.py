@@ -24,6 +24,7 @@ DRAFT: Final = trial.PLACE / "growth.json"
 IMAGE: Final = Path(__file__).parent.parent.parent / "docs" / "images" / "growth.svg"
 BEGIN: Final = "<!-- written by `make growth` -->"
 END: Final = "<!-- end of the growth -->"
+SAYS: Final = "How each figure grows with the work, with its exponent; bench/README.md has the table"
 
 Points = list[tuple[float, float]]
 
@@ -183,7 +184,7 @@ def draw(found: dict[str, dict[str, Points]], image: Path) -> None:
         ]
         if lines:
             panels.append(plot.Lines(question.says, question.unit, question.over, lines))
-    plot.write(image, "How each figure grows with the work; the exponents are in bench/README.md.", panels)
+    plot.write(image, SAYS, panels)
 
 
 def _kind(name: str) -> str:
@@ -210,6 +211,7 @@ def main(arguments: Sequence[str]) -> int:
     draw(found, IMAGE if complete else trial.PLACE / "growth.svg")
     if complete:
         report.put(markdown(found, day), report.README, BEGIN, END)
+        report.put(f"![{SAYS}](images/{IMAGE.name})\n\nMeasured on {day}.", report.PAGE, BEGIN, END)
     return 0
 
 

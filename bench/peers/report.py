@@ -12,6 +12,9 @@ from bench.peers.catalogue import CATALOGUE, OURS, Entry
 
 RESULTS: Final = Path(__file__).with_name("results.json")
 README: Final = Path(__file__).parent.parent / "README.md"
+PAGE: Final = Path(__file__).parent.parent.parent / "docs" / "benchmarks.md"
+UNMEASURED: Final = "Not measured yet."
+"""What stands between the markers before the first complete run."""
 BEGIN: Final = "<!-- written by `make peers` -->"
 END: Final = "<!-- end of the peers -->"
 
@@ -162,11 +165,14 @@ def _line(cells: Sequence[str]) -> str:
 
 def put(text: str, page: Path, begin: str = BEGIN, end: str = END) -> None:
     """Put a text where the markers of a page are."""
-    before, found, rest = page.read_text().partition(begin)
-    _, closed, after = rest.partition(end)
-    if not (found and closed):
-        raise ValueError(f"{page} has lost its markers: {begin} and {end}.")
+    before, _ = page.read_text().split(begin)
+    _, after = page.read_text().split(end)
     page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
+
+
+def shown_in(page: Path, begin: str = BEGIN, end: str = END) -> str:
+    """Return what stands between the markers of a page."""
+    return page.read_text().split(begin)[1].split(end)[0].strip()
 
 
 def versions(entries: Sequence[Entry], common: Mapping[str, str]) -> dict[str, str]:
