@@ -1,5 +1,6 @@
 """Plots as SVG, small and readable on a light and on a dark page: rows of dots, and lines on logarithmic axes."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import Final
 WIDTH: Final = 440
 """Of one panel; two stand side by side."""
 ROW: Final = 17
+LABEL: Final = 14
+"""Between two labels of lines."""
 MARGIN: Final = 128
 """Left of a panel's axis, for names."""
 RIGHT: Final = 92
@@ -23,6 +26,7 @@ text { font: 12px system-ui, sans-serif; fill: #1f2328 }
 .floor { fill: #9a6700; stroke: #9a6700 }
 .ours { fill: #0969da; stroke: #0969da }
 .line { fill: none; stroke-width: 2 }
+.leader { stroke-width: 1; opacity: 0.4; stroke-dasharray: 2 3 }
 .spread { stroke-width: 2; opacity: 0.5 }
 .page { fill: #ffffff }
 @media (prefers-color-scheme: dark) {
@@ -145,7 +149,7 @@ def _dots(panel: Dots, left: float, top: float) -> list[str]:
 
 def _lines(panel: Lines, left: float, top: float, height: float) -> list[str]:
     points = [point for line in panel.lines for point in line.points]
-    across = _Axis.over([x for x, _ in points], 1e-9, left + 46, left + WIDTH - 120)
+    across = _Axis.over([x for x, _ in points], 1e-9, left + 46, left + WIDTH - 152)
     up = _Axis.over([y for _, y in points], 1e-9, top + height - 40, top + 26)
     parts = [_text(left, top + 12, f"{panel.title}, {panel.unit}", "title")]
     for tick in up.ticks:
@@ -153,24 +157,38 @@ def _lines(panel: Lines, left: float, top: float, height: float) -> list[str]:
         parts.append(_text(across.begin - 6, up.at(tick) + 4, f"{tick:,g}", "quiet", "end"))
     parts += [_text(across.at(tick), up.begin + 15, f"{tick:,.0f}", "quiet", "middle") for tick in across.ticks]
     parts.append(_text((across.begin + across.end) / 2, up.begin + 30, panel.over, "quiet", "middle"))
-    ends = sorted((up.at(line.points[-1][1]), line.name) for line in panel.lines)
-    heights: dict[str, float] = {}
-    for y, name in ends:  # names do not stand on each other
-        heights[name] = max(y, max(heights.values(), default=0.0) + 14)
-    for line in panel.lines:
-        places = " ".join(f"{across.at(x):.1f},{up.at(y):.1f}" for x, y in line.points)
-        parts.append(f'<polyline points="{places}" class="{line.kind} line" style="fill: none"/>')
-        parts += [
-            f'<circle cx="{across.at(x):.1f}" cy="{up.at(y):.1f}" r="3" class="{line.kind}"/>' for x, y in line.points
-        ]
-        label = f"{line.name}: {exponent(line.points):.2f}"
-        parts.append(_text(across.at(line.points[-1][0]) + 8, heights[line.name] + 4, label))
+    label_at = across.end + 14
+    for line, y in zip(panel.lines, _apart([up.at(one.points[-1][1]) for one in panel.lines], up.begin), strict=True):
+        places = [(across.at(size), up.at(value)) for size, value in line.points]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        parts.append(f'<polyline points="{path}" class="{line.kind} line" style="fill: none"/>')
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" class="{line.kind}"/>' for x, y in places]
+        parts.append(_stroke(*places[-1], label_at - 4, y, f"{line.kind} leader"))
+        parts.append(_text(label_at, y + 4, f"{line.name}: {_signed(exponent(line.points))}"))
     return parts
+
+
+def _apart(heights: Sequence[float], bottom: float) -> list[float]:
+    """Return heights of labels that do not stand on each other, in the same order, above the bottom."""
+    order = sorted(range(len(heights)), key=lambda one: heights[one])
+    placed = list(heights)
+    for before, one in itertools.pairwise(order):
+        placed[one] = max(placed[one], placed[before] + LABEL)
+    limit = bottom
+    for one in reversed(order):
+        placed[one] = min(placed[one], limit)
+        limit = placed[one] - LABEL
+    return placed
+
+
+def _signed(value: float) -> str:
+    """Write an exponent, without a minus before zero."""
+    return f"{round(value, 2) + 0.0:.2f}"
 
 
 def write(path: Path, says: str, panels: Sequence[Dots] | Sequence[Lines]) -> None:
     """Draw the panels, two beside each other, into a file; ``says`` is for those who do not see it."""
-    heights = [24.0 + 34 + ROW * len(one.rows) if isinstance(one, Dots) else 210.0 for one in panels]
+    heights = [24.0 + 34 + ROW * len(one.rows) if isinstance(one, Dots) else 225.0 for one in panels]
     parts: list[str] = []
     top = 16.0
     for number in range(0, len(panels), 2):

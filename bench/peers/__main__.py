@@ -83,7 +83,7 @@ def plan(entries: Sequence[Entry], cases: Sequence[Case], rounds: int, seed: int
         for case in cases:
             able = [one for one in entries if case.name not in one.cannot]
             chance.shuffle(able)
-            if number == 0 or not case.once:
+            if number < case.rounds:
                 trials += [(number, case, one) for one in able]
     return trials
 

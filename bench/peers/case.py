@@ -28,8 +28,8 @@ class Case:
     size: Mapping[str, int]
     quick: Mapping[str, int]
     """The size of a quick run."""
-    once: bool = False
-    """Asked in the first round only: it takes minutes or gigabytes of some peers."""
+    rounds: int = 1000
+    """Asked in so many rounds at most: some take minutes or gigabytes of some peers."""
 
 
 _STOP: Final = (Figure("last", "last effect", "ms"), Figure("confirmed", "confirmed", "ms"))
@@ -59,6 +59,7 @@ CASES: Final = (
         (Figure("wall", "until the last has ended", "s"),),
         {"sessions": 1000},
         {"sessions": 50},
+        rounds=2,
     ),
     Case(
         "resume",
@@ -75,7 +76,7 @@ CASES: Final = (
         (Figure("size", "the store afterwards", "MB"), Figure("step", "a step, of 2,000", "ms")),
         {"steps": 2000},
         {"steps": 100},
-        once=True,
+        rounds=1,
     ),
     Case(
         "recover",
