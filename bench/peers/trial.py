@@ -205,18 +205,18 @@ async def go_on(name: str, folder: str, session: str) -> None:
 
 async def start(_: Peer, entry: catalogue.Entry, starts: int) -> Values:
     """Processes, one after the other."""
-    values: Values = {"import": [_cpu_s(sys.executable, "-c", entry.imports) for _ in range(starts)]}
+    values: Values = {"import": [await _cpu_s(sys.executable, "-c", entry.imports) for _ in range(starts)]}
     if entry.command:
         program = shutil.which(entry.command[0], path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
         assert program, f"{entry.command[0]} is not installed"
-        values["version"] = [_cpu_s(program, *entry.command[1:]) for _ in range(starts)]
+        values["version"] = [await _cpu_s(program, *entry.command[1:]) for _ in range(starts)]
     return values
 
 
-def _cpu_s(*command: str) -> float:
+async def _cpu_s(*command: str) -> float:
     """Return the seconds of CPU that a process took."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    _, status, usage = os.wait4(process.pid, 0)
+    _, status, usage = await asyncio.to_thread(os.wait4, process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.stderr is not None
     assert process.returncode == 0, f"{' '.join(command)}: {process.stderr.read().decode()[-500:]}"
