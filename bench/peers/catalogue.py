@@ -1,4 +1,4 @@
-"""Who is measured, and what each does less than the case asks for. It stands beside the numbers."""
+"""Who is measured, and what each number stands for: not durable, not resumable, by hand. It stands beside the numbers."""
 
 import subprocess
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Entry:
     spread: float = 0.0
     """Seconds over which stops are spread, so that they meet its polls at any moment."""
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By case: what its number does not include."""
+    """By case: what its number stands for, above all what it does less than the case asks for."""
     cannot: Mapping[str, str] = field(default_factory=dict[str, str])
     """By case: why there is no number."""
 
@@ -70,6 +70,8 @@ _BARE: Final = "not durable"
 _BY_HAND: Final = "by hand: the program must find the session and call it again"
 _NO_REMOTE: Final = "has no call for it: the program must carry the wish to the process itself"
 
+_FULL: Final = "durable and resumable"
+_SHARED: Final = "one commit for the end of a call and the start of the next"
 _POLL: Final = "durable and resumable; the call is cut at the next poll, once a second"
 _UPDATE: Final = "durable and resumable, by hand: an update cancels the activity, which sees it with a heartbeat"
 
@@ -96,12 +98,14 @@ CATALOGUE: Final = (
         (),
         "from midcourse import agent, open, tool",
         command=("python", "-m", "midcourse", "--version"),
+        notes={"stop": _FULL, "stop_elsewhere": _FULL, "step": _SHARED, "store": _SHARED},
     ),
     Entry(
         "midcourse:state",
         "Midcourse, `state`",
         (),
         "from midcourse import agent, open, tool",
+        notes={"step": _SHARED, "store": _SHARED},
         cannot={"stop": "as `replay`", "stop_elsewhere": "as `replay`", "start": "as `replay`"},
     ),
     Entry(

@@ -107,7 +107,7 @@ def _number(value: float) -> str:
 
 def headings(case: Case) -> list[str]:
     """Return the heads of the columns of a case."""
-    return ["", *(head for one in case.figures for head in (one.says, "× ours")), "what it does less"]
+    return ["", *(head for one in case.figures for head in (one.says, "× ours")), "notes"]
 
 
 def row(run: Run, case: Case, entry: Entry) -> list[str]:
