@@ -17,6 +17,10 @@ READY := $(VENV)/.ready
 # The demo's own environment: what running needs, and nothing of what developing needs.
 DEMO := build/venv
 DEMO_READY := $(DEMO)/.ready
+# The peers' own environment, and Restate's server beside it.
+PEERS_VENV := build/peers/venv
+PEERS_READY := $(PEERS_VENV)/.ready
+RESTATE := build/peers/restate
 # The demo's port; without it 8420, or the next that is free.
 PORT ?=
 # The console as it is built into the package, and what it is built from.
@@ -28,7 +32,7 @@ $(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help python browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash chaos simulate model bench docs lock sizes words release clean
+.PHONY: help python browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash chaos simulate model bench peers growth docs lock sizes words release clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +117,14 @@ model: $(READY) ## check the model of the control protocol in full (minutes)
 bench: $(READY) ## measure; the answers go to bench/README.md
 	@$(BIN)/python -m bench
 
+# What to measure: make peers PEERS="--quick"; PEERS=--help says the rest.
+PEERS ?=
+peers: $(PEERS_READY) $(RESTATE)/.ready ## measure the floor, Midcourse and its peers in one run; the answers go to bench/README.md
+	@$(PEERS_VENV)/bin/python -m bench.peers $(PEERS)
+
+growth: $(PEERS_READY) $(RESTATE)/.ready ## the same at ten times the work: make growth GROWTH=--quick
+	@$(PEERS_VENV)/bin/python -m bench.peers.growth $(GROWTH)
+
 # The version of the release: make release VERSION=0.2.0; RELEASE=--dry-run does all but the commit and the tag.
 VERSION ?=
 RELEASE ?=
@@ -130,6 +142,9 @@ lock: $(READY) ## resolve the requirements again: make lock LOCK=--upgrade takes
 	$(BIN)/uv pip compile pyproject.toml --extra server --extra drift --constraint requirements/dev.txt \
 		--universal --python-version 3.11 --generate-hashes --no-header --no-config \
 		$(LOCK) --quiet --output-file requirements/demo.txt
+	$(BIN)/uv pip compile pyproject.toml --extra server --group peers \
+		--universal --python-version 3.11 --generate-hashes --no-header --no-config \
+		$(LOCK) --quiet --output-file requirements/peers.txt
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) build dist src/midcourse/console console/node_modules console/dist console/build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -141,6 +156,20 @@ $(DEMO_READY): requirements/demo.txt | python
 	@$(DEMO)/bin/python -m pip install -qq --require-hashes -r requirements/demo.txt
 	@echo "$(CURDIR)/src" >"$$($(DEMO)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/midcourse.pth"
 	@touch $@
+
+$(PEERS_READY): requirements/peers.txt | python
+	@echo "Preparing $(PEERS_VENV); this takes a minute or two, once."
+	@test -x $(PEERS_VENV)/bin/python || $(PYTHON) -m venv $(PEERS_VENV) || $(NO_VENV)
+	@$(PEERS_VENV)/bin/python -m pip install -qq --require-hashes -r requirements/peers.txt
+	@echo "$(CURDIR)/src" >"$$($(PEERS_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/midcourse.pth"
+	@touch $@
+
+# Its binary comes from npm. Without npm everything else is measured, and a sentence says what is not.
+$(RESTATE)/.ready: requirements/restate/package.json requirements/restate/package-lock.json
+	@mkdir -p $(RESTATE)
+	@cp $^ $(RESTATE)/
+	@if command -v npm >/dev/null; then npm ci --prefix $(RESTATE) --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@; \
+		else echo "No npm here (Node.js): Restate's server cannot be installed."; fi
 
 $(READY): requirements/dev.txt requirements/weights.txt pyproject.toml | python
 	@echo "Preparing $(VENV); this takes a minute or two, once."

@@ -52,7 +52,8 @@ async def _read(port: int, path: str, events: int) -> int:
         return seen
 
 
-async def _rate(port: int, path: str, watchers: int, events: int) -> float:
+async def rate(port: int, path: str, watchers: int, events: int) -> float:
+    """Events a second that so many watchers received together."""
     start = time.perf_counter()
     read = await asyncio.gather(*(_read(port, path, events) for _ in range(watchers)))
     return sum(read) / (time.perf_counter() - start)
@@ -69,8 +70,8 @@ async def measured() -> list[Result]:
                 session = await connection.ask("GET", f"/api/v1/sessions/{WATCHED}")
             events = session["position"]
             for number in WATCHERS:
-                floor = await _rate(floor_port, f"/stream?count={events}", number, events)
-                ours = await _rate(port, f"{place}?follow=false", number, events)
+                floor = await rate(floor_port, f"/stream?count={events}", number, events)
+                ours = await rate(port, f"{place}?follow=false", number, events)
                 results.append(
                     Result(
                         QUESTION,

@@ -22,6 +22,8 @@ PARTS: Final = {
     "floors",
     "harness",
     "loops",
+    "peers",
+    "plot",
     "readme",
     "risk_study",
     "soak",
