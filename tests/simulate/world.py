@@ -270,7 +270,8 @@ class World:
             except Damaged:
                 if self.disk.statuses()[SessionId(name)] == "paused":  # children may wait for it to continue
                     with suppress(MidcourseError):
-                        await (await inside.get(name)).resume(wait=2.0)
+                        handle = await inside.get(name)
+                        await self._send("resume", name, partial(handle.resume, wait=2.0), by="healer")
                 # Its owner may still have it whole in memory; marked as failed, nothing of it begins any more.
                 marked = self.disk.statuses()[SessionId(name)] == "failed"
                 self.named[name] = self.now() if marked else inf

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from midcourse.core.budget import Outlay, above, affords, is_spent, is_within, usual_price
 from midcourse.core.ids import SessionId
+from midcourse.core.money import money
 from midcourse.core.pauses import finishes_first
 from midcourse.errors import Damaged, InterruptRequested, SessionNotFound, StoreError
 from midcourse.runtime.calls import CallInFlight
@@ -81,7 +82,7 @@ class SessionBudget:
             if paying is not None and paying.pause is not None:
                 reason = paying.pause.reason
             else:
-                least = "" if self._limit is None else f" by ${above(max(wants - self._limit, 0.0)):g} or more"
+                least = "" if self._limit is None else f" by {money(above(max(wants - self._limit, 0.0)))} or more"
                 who = f"The budget of its {parent_name(parent)}"
                 reason = f"{who} does not cover its next call. Raise that{least}, then resume."
             self._with_parent(parent_name(parent), reason, wants)
