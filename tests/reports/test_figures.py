@@ -140,7 +140,7 @@ async def test_a_snapshot_that_says_otherwise_is_not_consistent(store: Store) ->
     epoch = (await store.take(head.id, worker)).epoch
     for cost, flawed in ((state.session.cost, 0), (state.session.cost + 1.0, 1)):
         session = replace(state.session, cost=cost)
-        content, _ = encode_snapshot(Snapshot(head.position, state.digest, session, state.log))
+        content = encode_snapshot(Snapshot(head.position, state.digest, session, state.log)).content
         await store.save_snapshot(head.id, head.position, content, epoch=epoch)
         found = (await report_on(Fleet(store, since=0.0, until=1e9))).consistency
         assert share(found.sessions) == (1 - flawed, 1)
