@@ -32,7 +32,7 @@ $(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help python browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash chaos simulate model bench peers growth docs lock sizes words release clean
+.PHONY: help python browser demo demo-reset screenshots console tools tools-and-console test tests collected thorough check style types format crash chaos simulate model bench peers growth docs lock sizes words release clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,13 +46,16 @@ demo-reset: $(DEMO_READY) $(CONSOLE) ## the same, from the beginning
 screenshots: tools $(READY) $(CONSOLE) ## take the pictures of README, docs, and every state of the console
 	@$(BIN)/python -m scripts.screenshots
 
-# What the tests need is made side by side: the browser and the console while the environment is prepared and checked.
-test: ## check, then run all tests (three at a time: many of them wait)
-	@$(MAKE) --no-print-directory -j 2 tools-and-console check collected
-	$(BIN)/pytest -n 3 --dist worksteal -m "not crash_full and not browser_full and not thorough" $(PYTEST) $(TESTS)
+# What the tests need is made side by side. The types, a minute's work for one core, are checked beside the tests.
+test: ## check and run all tests (four at a time: many of them wait)
+	@$(MAKE) --no-print-directory -j 2 tools-and-console style collected
+	@$(MAKE) --no-print-directory -j 2 types tests || { echo "The types or a test failed: see above."; exit 1; }
+
+tests: $(READY)
+	$(BIN)/pytest -n 4 --dist worksteal -m "not crash_full and not browser_full and not thorough" $(PYTEST) $(TESTS)
 
 # Compiled once: else each of the many processes that tests start may compile the whole package again, and each of the
-# three all the tests. A test file that cannot be imported is told at once.
+# four all the tests. A test file that cannot be imported is told at once.
 collected: $(READY)
 	@$(BIN)/python -m compileall -q src tests
 	@said=$$(PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only -qq $(TESTS) 2>&1) || { echo "$$said"; exit 1; }
@@ -76,13 +79,17 @@ tools:
 tools-and-console: tools
 	@$(MAKE) --no-print-directory console
 
-check: $(READY) ## format, lint, types, layers, sizes, words
+check: style types ## format, lint, types, layers, sizes, words
+
+style: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/sizes.py
 	$(BIN)/python scripts/words.py
+
+types: $(READY)
+	$(BIN)/basedpyright
 
 # Why the source may be larger than it was: make sizes WHY="Postgres store"
 WHY ?=

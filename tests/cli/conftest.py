@@ -1,6 +1,7 @@
 """A folder with a store of stories, and the command as a function of its arguments."""
 
 import asyncio
+import functools
 import json
 import os
 import shutil
@@ -13,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+from midcourse.cli.command import COMMANDS
 from midcourse.cli.main import build
+from midcourse.cli.printer import repeat_in_hints
 from midcourse.runtime.settings import Settings
 from tests.cli.stories import tell
 from tests.client.live_server import serving
@@ -86,10 +90,19 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(defaults, "unreachable_after", 30.0)
 
 
+@functools.cache
+def tree() -> Any:
+    """All commands with their options, read once: that takes longer than most commands."""
+    return typer.main.get_command(build())
+
+
 @pytest.fixture
-def midcourse() -> Command:
+def midcourse(monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setattr("typer.testing._get_command", lambda given: given)
+
     def run(*arguments: str, env: Mapping[str, str] | None = None, typed: str | None = None) -> Ended:
-        done = CliRunner().invoke(build(), list(arguments), env=env, input=typed)
+        repeat_in_hints("", "", COMMANDS)  # those of another run in this process are not typed here
+        done = CliRunner().invoke(tree(), list(arguments), env=env, input=typed)
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         return Ended(done.exit_code, done.stdout, done.stderr)

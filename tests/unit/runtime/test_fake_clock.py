@@ -97,17 +97,17 @@ def test_a_session_that_is_parked_asked_and_expires_takes_no_real_time(kind: str
 
     @midcourse.agent(name="patient")
     async def patient(run: midcourse.Run) -> str:
-        await asyncio.sleep(1800)
-        return str(await run.ask("Go on?", expires=7200, default="nobody answered"))
+        await asyncio.sleep(300)
+        return str(await run.ask("Go on?", expires=600, default="nobody answered"))
 
     async def lives() -> None:
         store = await open_store("memory://" if kind == "memory" else f"sqlite:///{tmp_path}/fake.db")
         async with midcourse.open(clock.counted(store), clock=clock) as mc:
             handle = await mc.start(patient, "wait")
             await handle.next_ask()
-            assert clock.monotonic() == pytest.approx(1800, abs=10)
+            assert clock.monotonic() == pytest.approx(300, abs=10)
             assert await handle.result() == "nobody answered"
-            assert clock.monotonic() == pytest.approx(9000, abs=10)
+            assert clock.monotonic() == pytest.approx(900, abs=10)
             assert (await handle.status()) is Status.COMPLETED
 
     began = time.monotonic()
