@@ -71,9 +71,8 @@ def installed(entries: Sequence[Entry]) -> list[Entry]:
     """Return the peers that are here, and say which are not."""
     for one in entries:
         if missing := one.missing():
-            print(
-                f"{one.title} is not measured. Missing here: {', '.join(missing)}. `make peers` installs what is missing."
-            )
+            lacking = ", ".join(missing)
+            print(f"{one.title} is not measured. Missing here: {lacking}. `make peers` installs what is missing.")
     return [one for one in entries if not one.missing()]
 
 
