@@ -4,7 +4,7 @@ Temporal has no pause of a workflow with its activity. Here an update cancels th
 confirms; a signal continues. The activity learns of the cancel with the answer to a heartbeat, sent as often as the
 SDK lets it.
 
-Page: https://docs.temporal.io/develop/python/cancellation, "Interrupt a Workflow Execution"
+Page: https://docs.temporal.io/develop/python/workflows/cancellation, "Cancellation - Python SDK"
 """
 
 import asyncio
