@@ -152,6 +152,7 @@ lock: $(READY) ## resolve the requirements again: make lock LOCK=--upgrade takes
 	$(BIN)/uv pip compile pyproject.toml --extra server --group peers \
 		--universal --python-version 3.11 --generate-hashes --no-header --no-config \
 		$(LOCK) --quiet --output-file requirements/peers.txt
+	npm install --prefix requirements/restate --package-lock-only --omit-lockfile-registry-resolved --ignore-scripts --no-audit --no-fund --loglevel=error
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) build dist src/midcourse/console console/node_modules console/dist console/build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

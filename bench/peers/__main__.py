@@ -27,8 +27,8 @@ A complete run (all peers, all cases, not quick) writes bench/peers/results.json
 plot in docs/benchmarks.md. Any other run prints its tables and keeps its figures in build/peers/results.json.
 
 peers: {", ".join(one.name for one in CATALOGUE)}
-cases: {", ".join(one.name for one in CASES)}
-
+cases:
+{"".join(f"  {one.name:<16} {one.says}{chr(10)}" for one in CASES)}
 examples:
   make peers                                       everything
   make peers PEERS="--quick"                       does everything still run?
@@ -71,7 +71,8 @@ def installed(entries: Sequence[Entry]) -> list[Entry]:
     """Return the peers that are here, and say which are not."""
     for one in entries:
         if missing := one.missing():
-            print(f"{one.title} is not measured: {', '.join(missing)} is not installed here. `make peers` installs it.")
+            lacking = ", ".join(missing)
+            print(f"{one.title} is not measured. Missing here: {lacking}. `make peers` installs what is missing.")
     return [one for one in entries if not one.missing()]
 
 

@@ -2,7 +2,7 @@
 
 There is no stop but ``task.cancel()``. A workflow continues from a checkpoint that the program finds for it.
 
-Page: https://learn.microsoft.com/en-us/agent-framework/workflows/checkpoints, "Checkpoints"
+Page: https://learn.microsoft.com/agent-framework/workflows/checkpoints, "Agent Framework Workflows - Checkpoints"
 """
 
 import asyncio

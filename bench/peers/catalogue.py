@@ -1,4 +1,4 @@
-"""Who is measured, and what each number stands for: not durable, not resumable, by hand. It stands beside the numbers."""
+"""Who is measured, and what stands beside each number: not durable, not resumable, by hand."""
 
 import subprocess
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 The steps are preemptible, so that ``cancel_workflow`` cuts them; ``resume_workflow`` continues. Workflows that were
 running are recovered when it is launched.
 
-Page: https://docs.dbos.dev/python/tutorials/workflow-management, "Workflow management"
+Page: https://docs.dbos.dev/python/reference/contexts, "DBOS Methods & Variables"
 """
 
 import contextlib

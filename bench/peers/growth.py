@@ -201,7 +201,7 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     peers = asked.only.split(",") if asked.only else list(ALL)
     for name in [name for name in peers if entry(name).missing()]:
-        print(f"{entry(name).title} is not measured: it is not installed here. `make growth` installs it.")
+        print(f"{entry(name).title} is not measured. `make growth` installs what is missing here.")
         peers.remove(name)
     found = measure(peers, 10 if asked.quick else 1)
     day = time.strftime("%Y-%m-%d")

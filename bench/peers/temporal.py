@@ -4,7 +4,7 @@ Temporal has no pause of a workflow with its activity. Here an update cancels th
 confirms; a signal continues. The activity learns of the cancel with the answer to a heartbeat, sent as often as the
 SDK lets it.
 
-Page: https://docs.temporal.io/develop/python/cancellation, "Interrupt a Workflow Execution"
+Page: https://docs.temporal.io/develop/python/workflows/cancellation, "Cancellation - Python SDK"
 """
 
 import asyncio
@@ -28,6 +28,8 @@ from bench.peers.server import Server, free_ports
 from bench.peers.workload import Work, trace, until
 
 QUEUE: Final = "peers"
+PATIENT: Final = timedelta(minutes=5)
+"""How long a start may wait for a busy server; the SDK gives up sooner by itself."""
 BEAT: Final = timedelta(seconds=1)
 """The longest time between two heartbeats before an activity counts as lost."""
 EVERY: Final = timedelta(milliseconds=10)
@@ -179,7 +181,9 @@ class Peer(Embedded):
 
     async def start(self, session: str, work: Work) -> None:
         """Start a workflow."""
-        await self._client.start_workflow(Agent.run, args=[session, work.plain()], id=session, task_queue=QUEUE)
+        await self._client.start_workflow(
+            Agent.run, args=[session, work.plain()], id=session, task_queue=QUEUE, rpc_timeout=PATIENT
+        )
 
     async def result(self, session: str) -> None:
         """Wait for its result."""

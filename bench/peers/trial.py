@@ -1,9 +1,10 @@
-"""One case of one peer, in a process of its own: ``python -m bench.peers.trial PEER CASE SIZE``.
+"""One case of one peer, in a process of its own: ``python -m bench.peers.trial PEER CASE SIZE FOLDER``.
 
 It prints one line of JSON: the values of each figure. Whatever it starts belongs to its process group.
 """
 
 import asyncio
+import contextlib
 import importlib
 import json
 import os
@@ -233,24 +234,22 @@ MEASURES: Final[Mapping[str, Callable[..., Coroutine[Any, Any, Values]]]] = {
 # ---- the process
 
 
-async def _measured(name: str, case: str, size: Mapping[str, int]) -> Values:
-    entry = catalogue.entry(name)
-    with tempfile.TemporaryDirectory(prefix="trial-", dir=PLACE, ignore_cleanup_errors=True) as folder:
-        peer = peer_of(name, Path(folder))
-        await peer.serve()
-        try:
-            await peer.open()
-            values = await MEASURES[case](peer, entry, **size)
-            await peer.close()
-        finally:
-            await peer.stop_serving()
+async def _measured(name: str, case: str, size: Mapping[str, int], folder: Path) -> Values:
+    peer = peer_of(name, folder)
+    await peer.serve()
+    try:
+        await peer.open()
+        values = await MEASURES[case](peer, catalogue.entry(name), **size)
+        await peer.close()
+    finally:
+        await peer.stop_serving()
     return values
 
 
 def main() -> None:
     """Measure, and say it."""
-    _, name, case, size = sys.argv
-    values = asyncio.run(_measured(name, case, json.loads(size)))
+    _, name, case, size, folder = sys.argv
+    values = asyncio.run(_measured(name, case, json.loads(size), Path(folder)))
     print(MARK + json.dumps(values), flush=True)
     os._exit(0)  # some frameworks leave threads behind
 
@@ -258,21 +257,22 @@ def main() -> None:
 def run(name: str, case: str, size: Mapping[str, int]) -> Values | str:
     """Measure in a new process; where that fails, return why."""
     PLACE.mkdir(parents=True, exist_ok=True)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.peers.trial", name, case, json.dumps(dict(size))],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        start_new_session=True,
-    )
-    try:
-        said, errors = process.communicate(timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        said, errors = "", f"not done after {LIMIT:g} s"
-    finally:
-        _end_group(process.pid)
-        process.wait()
+    with tempfile.TemporaryDirectory(prefix="trial-", dir=PLACE, ignore_cleanup_errors=True) as folder:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench.peers.trial", name, case, json.dumps(dict(size)), folder],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            start_new_session=True,
+        )
+        try:
+            said, errors = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            said, errors = "", f"not done after {LIMIT:g} s"
+        finally:
+            _end_group(process.pid)
+            process.wait()
     for line in said.splitlines():
         if line.startswith(MARK):
             return json.loads(line[len(MARK) :])
@@ -282,10 +282,8 @@ def run(name: str, case: str, size: Mapping[str, int]) -> Values | str:
 
 def _end_group(group: int) -> None:
     """End what a trial has left behind: its server, when it was ended itself."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        return
 
 
 if __name__ == "__main__":

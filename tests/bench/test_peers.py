@@ -131,7 +131,7 @@ def test_a_peer_that_is_not_installed_is_a_sentence(capsys: pytest.CaptureFixtur
     absent = Entry("absent", "Absent", ("no-such-package",), "import no_such_package")
     assert command.installed([entry("floor"), absent]) == [entry("floor")]
     said = capsys.readouterr().out
-    assert said == "Absent is not measured: no-such-package is not installed here. `make peers` installs it.\n"
+    assert said == ("Absent is not measured. Missing here: no-such-package. `make peers` installs what is missing.\n")
 
 
 def test_an_unknown_peer_or_case_ends_with_the_names_there_are() -> None:
