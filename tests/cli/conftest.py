@@ -96,9 +96,13 @@ def tree() -> Any:
     return typer.main.get_command(build())
 
 
+def _as_given(command: Any) -> Any:
+    return command
+
+
 @pytest.fixture
 def midcourse(monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.setattr("typer.testing._get_command", lambda given: given)
+    monkeypatch.setattr("typer.testing._get_command", _as_given)  # else it builds them again for each command
 
     def run(*arguments: str, env: Mapping[str, str] | None = None, typed: str | None = None) -> Ended:
         repeat_in_hints("", "", COMMANDS)  # those of another run in this process are not typed here
