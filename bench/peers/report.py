@@ -48,7 +48,7 @@ class Run:
         return [each[figure] for each in rounds if not isinstance(each, str) and figure in each]
 
     def failure(self, case: str, peer: str) -> str | None:
-        """Return why a peer has no figure, if a trial failed in every round."""
+        """Return why a peer has no figure, if there is none from any round."""
         rounds = self.values.get(case, {}).get(peer, [])
         return (
             rounds[-1] if rounds and isinstance(rounds[-1], str) and not any(_good(each) for each in rounds) else None
@@ -120,7 +120,7 @@ def row(run: Run, case: Case, entry: Entry) -> list[str]:
         spread = ratio(theirs, ours) if theirs and entry.name != OURS else None
         cells.append(str(spread or ""))
     failure = run.failure(case.name, entry.name)
-    reason = f"not measured: {failure}" if failure else entry.notes.get(case.name, "")
+    reason = failure or entry.notes.get(case.name, "")
     return [*cells, entry.cannot.get(case.name, reason)]
 
 

@@ -120,11 +120,11 @@ def test_a_row_has_the_figures_the_ratio_and_what_is_done_less() -> None:
 
 def test_a_peer_that_cannot_and_one_that_failed_say_why_in_the_table() -> None:
     case = next(case for case in CASES if case.name == "stop_elsewhere")
-    run = run_of({"stop_elsewhere": {OURS: [{"last": [1.0], "confirmed": [2.0]}], "dbos": ["not done after 300 s"]}})
+    run = run_of({"stop_elsewhere": {OURS: [{"last": [1.0], "confirmed": [2.0]}], "dbos": [trial.LATE]}})
     run.values["stop"] = {"langgraph": [{"last": [0.0], "confirmed": [1.0]}]}
     lines = report.text_table(run, case).splitlines()
     assert any(line.startswith("LangGraph") and entry("langgraph").cannot["stop_elsewhere"] in line for line in lines)
-    assert any(line.startswith("DBOS") and "not measured: not done after 300 s" in line for line in lines)
+    assert any(line.startswith("DBOS") and trial.LATE in line for line in lines)
 
 
 def test_a_peer_that_is_not_installed_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
