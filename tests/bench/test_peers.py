@@ -98,6 +98,17 @@ def test_a_ratio_is_taken_within_a_round_and_has_a_spread() -> None:
     assert str(report.ratio(ours, ours)) == "1"
 
 
+def test_a_round_in_which_a_peer_failed_is_compared_with_no_other() -> None:
+    rounds: dict[str, list[report.Round]] = {
+        OURS: [{"step": [1.0]}, {"step": [100.0]}, {"step": [10.0]}],
+        "dbos": [{"step": [2.0]}, "it broke", {"step": [20.0]}],
+    }
+    run = run_of({"step": rounds})
+    spread = report.ratio(run.values_of("step", "dbos", "step"), run.values_of("step", OURS, "step"))
+    assert spread == report.Spread(2.0, 2.0, 2.0)
+    assert run.failure("step", "dbos") is None
+
+
 def test_there_is_no_ratio_to_zero() -> None:
     assert report.ratio([[1.0], [2.0]], [[0.0], [1.0]]) is None
 
