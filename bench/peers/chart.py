@@ -13,10 +13,9 @@ IMAGE: Final = Path(__file__).parent.parent.parent / "docs" / "images" / "peers.
 
 
 def _dot(run: Run, case: Case, one: Figure, entry: Entry) -> plot.Dot | None:
-    rounds = run.values_of(case.name, entry.name, one.name)
-    if not rounds:
+    medians = [median(each) for each in run.values_of(case.name, entry.name, one.name) if each]
+    if not medians:
         return None
-    medians = [median(each) for each in rounds]
     kind = "ours" if entry.module == OURS else "floor" if entry.name == "floor" else "theirs"
     return plot.Dot(entry.title.replace("`", ""), kind, median(medians), min(medians), max(medians))
 

@@ -43,20 +43,15 @@ class Run:
         path.write_text(json.dumps(vars(self), indent=1, ensure_ascii=False) + "\n")
 
     def values_of(self, case: str, peer: str, figure: str) -> list[list[float]]:
-        """Return the values of a figure, round by round; a round without any is left out."""
+        """Return the values of a figure, round by round; none for a round in which the trial failed."""
         rounds = self.values.get(case, {}).get(peer, [])
-        return [each[figure] for each in rounds if not isinstance(each, str) and figure in each]
+        return [[] if isinstance(each, str) else each.get(figure, []) for each in rounds]
 
     def failure(self, case: str, peer: str) -> str | None:
-        """Return why a peer has no figure, if a trial failed in every round."""
+        """Return why a peer has no figure, if there is none from any round."""
         rounds = self.values.get(case, {}).get(peer, [])
-        return (
-            rounds[-1] if rounds and isinstance(rounds[-1], str) and not any(_good(each) for each in rounds) else None
-        )
-
-
-def _good(each: Round) -> bool:
-    return not isinstance(each, str)
+        said = [each for each in rounds if isinstance(each, str)]
+        return said[-1] if said and len(said) == len(rounds) else None
 
 
 @dataclass(frozen=True)
@@ -83,7 +78,7 @@ def ratio(theirs: Sequence[Sequence[float]], ours: Sequence[Sequence[float]]) ->
 
     Only rounds that both have are compared, so that both met the same noise.
     """
-    pairs = [(median(a), median(b)) for a, b in zip(theirs, ours, strict=False)]
+    pairs = [(median(a), median(b)) for a, b in zip(theirs, ours, strict=False) if a and b]
     ratios = [a / b for a, b in pairs if b]
     return Spread(median(ratios), min(ratios), max(ratios)) if ratios and len(ratios) == len(pairs) else None
 
@@ -117,10 +112,10 @@ def row(run: Run, case: Case, entry: Entry) -> list[str]:
         theirs = run.values_of(case.name, entry.name, one.name)
         ours = run.values_of(case.name, OURS, one.name)
         cells.append(figure(theirs, one.unit))
-        spread = ratio(theirs, ours) if theirs and entry.name != OURS else None
+        spread = ratio(theirs, ours) if entry.name != OURS else None
         cells.append(str(spread or ""))
     failure = run.failure(case.name, entry.name)
-    reason = f"not measured: {failure}" if failure else entry.notes.get(case.name, "")
+    reason = failure or entry.notes.get(case.name, "")
     return [*cells, entry.cannot.get(case.name, reason)]
 
 

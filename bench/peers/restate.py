@@ -50,10 +50,15 @@ async def run(ctx: restate.Context, request: dict[str, Any]) -> int:
     return await _loop(ctx, request)
 
 
-@service.handler(inactivity_timeout=timedelta(milliseconds=20), abort_timeout=timedelta(seconds=60))
+@service.handler(inactivity_timeout=timedelta(milliseconds=100), abort_timeout=timedelta(seconds=60))
 async def suspended(ctx: restate.Context, request: dict[str, Any]) -> int:
     """Do the steps, suspended soon while it waits."""
     return await _loop(ctx, request)
+
+
+def _note(folder: Path, session: str) -> Path:
+    """Return the file that names the invocation of a session, for every process."""
+    return folder / f"{session}.invocation"
 
 
 class Stopper:
@@ -61,11 +66,13 @@ class Stopper:
 
     def __init__(self, folder: Path) -> None:
         notes = Server(folder).notes
+        self._folder = folder
         self._ingress, self._admin = notes["ingress"], notes["admin"]
         self._http = httpx.AsyncClient(timeout=120)
 
-    async def stop(self, invocation: str) -> None:
-        """Cancel an invocation, and wait until it has ended."""
+    async def stop(self, session: str) -> None:
+        """Cancel the invocation of a session, and wait until it has ended."""
+        invocation = _note(self._folder, session).read_text()
         ended = asyncio.create_task(self._http.get(f"{self._ingress}/restate/invocation/{invocation}/attach"))
         answer = await self._http.patch(f"{self._admin}/invocations/{invocation}/cancel")
         assert answer.is_success, answer.text
@@ -74,18 +81,6 @@ class Stopper:
     async def close(self) -> None:
         """Disconnect."""
         await self._http.aclose()
-
-
-class ByName(Stopper):
-    """The same, by the names of sessions."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._folder = folder
-
-    async def stop(self, session: str) -> None:
-        """Cancel the invocation of a session."""
-        await super().stop((self._folder / f"{session}.invocation").read_text())
 
 
 class Peer(Embedded):
@@ -139,7 +134,6 @@ class Peer(Embedded):
             assert answer.is_success, answer.text
             self._server.note("registered", 1)
             await asyncio.sleep(0.3)
-        self._invocations: dict[str, str] = {}
         self._stopper = Stopper(self.folder)
 
     async def close(self) -> None:
@@ -154,36 +148,35 @@ class Peer(Embedded):
         request = {"session": session, "work": work.plain(), "waits": waits}
         answer = await self._http.post(f"{self._ingress}/Agent/{handler}/send", json=request)
         assert answer.is_success, answer.text
-        self._invocations[session] = answer.json()["invocationId"]
+        _note(self.folder, session).write_text(answer.json()["invocationId"])
 
     async def start(self, session: str, work: Work) -> None:
         """Send the request, durably, without waiting for its answer."""
         await self._send(session, work, "run", work.steps)
-        (self.folder / f"{session}.invocation").write_text(self._invocations[session])
 
     async def result(self, session: str) -> None:
         """Wait for the answer."""
-        invocation = (self.folder / f"{session}.invocation").read_text()
+        invocation = _note(self.folder, session).read_text()
         await self._http.get(f"{self._ingress}/restate/invocation/{invocation}/attach")
 
     async def stop(self, session: str) -> None:
         """Cancel the invocation, and wait until it has ended."""
-        await self._stopper.stop(self._invocations[session])
+        await self._stopper.stop(session)
 
     async def elsewhere(self) -> Stopper:
         """Connect."""
-        return ByName(self.folder)
+        return Stopper(self.folder)
 
     async def stand(self, session: str, history: int) -> None:
         """Wait for an awakeable after so many steps."""
-        self._after = history
         await self._send(session, Work(steps=history + 1000), "suspended", history)
         await until(lambda: trace(session).tools >= history, "end of the history")
-        await self._suspended(session)
+        await self._suspended(session, history)
 
-    async def _suspended(self, session: str) -> None:
-        await until(lambda: awakeables.get(session, (-1, ""))[0] == trace(session).ended, "awakeable")
-        query = {"query": f"SELECT status FROM sys_invocation WHERE id = '{self._invocation(session)}'"}
+    async def _suspended(self, session: str, step: int) -> None:
+        """Wait until it is suspended before a step, or, if it has been there already, before a later one."""
+        await until(lambda: awakeables.get(session, (-1, ""))[0] >= step, "awakeable")
+        query = {"query": f"SELECT status FROM sys_invocation WHERE id = '{_note(self.folder, session).read_text()}'"}
         for _ in range(200):
             answer = await self._http.post(f"{self._admin}/query", json=query, headers={"accept": "application/json"})
             if answer.json()["rows"][0]["status"] == "suspended":
@@ -191,16 +184,12 @@ class Peer(Embedded):
             await asyncio.sleep(0.05)
         raise RuntimeError("the invocation was not suspended")
 
-    def _invocation(self, session: str) -> str:
-        self._last = self._invocations.get(session) or self._last
-        return self._last
-
     async def resume(self, session: str) -> None:
         """Resolve the awakeable."""
-        name = awakeables[session][1]
+        self._after, name = awakeables[session]
         answer = await self._http.post(f"{self._ingress}/restate/awakeables/{name}/resolve", json=1)
         assert answer.is_success, answer.text
 
     async def stand_again(self, session: str) -> None:
         """Wait until it is suspended after the next step."""
-        await self._suspended(session)
+        await self._suspended(session, self._after + 1)

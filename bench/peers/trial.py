@@ -29,6 +29,8 @@ ROOT: Final = Path(__file__).parent.parent.parent
 PLACE: Final = ROOT / "build" / "peers"
 LIMIT: Final = 300.0
 """Seconds after which a trial is ended."""
+LATE: Final = f"not done after {LIMIT:g} s"
+"""What is said of it then: an answer too, and no failure."""
 MARK: Final = "@@ "
 
 Values = dict[str, list[float]]
@@ -269,7 +271,7 @@ def run(name: str, case: str, size: Mapping[str, int]) -> Values | str:
         try:
             said, errors = process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
-            said, errors = "", f"not done after {LIMIT:g} s"
+            said, errors = "", LATE
         finally:
             _end_group(process.pid)
             process.wait()

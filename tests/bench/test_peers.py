@@ -98,6 +98,17 @@ def test_a_ratio_is_taken_within_a_round_and_has_a_spread() -> None:
     assert str(report.ratio(ours, ours)) == "1"
 
 
+def test_a_round_in_which_a_peer_failed_is_compared_with_no_other() -> None:
+    rounds: dict[str, list[report.Round]] = {
+        OURS: [{"step": [1.0]}, {"step": [100.0]}, {"step": [10.0]}],
+        "dbos": [{"step": [2.0]}, "it broke", {"step": [20.0]}],
+    }
+    run = run_of({"step": rounds})
+    spread = report.ratio(run.values_of("step", "dbos", "step"), run.values_of("step", OURS, "step"))
+    assert spread == report.Spread(2.0, 2.0, 2.0)
+    assert run.failure("step", "dbos") is None
+
+
 def test_there_is_no_ratio_to_zero() -> None:
     assert report.ratio([[1.0], [2.0]], [[0.0], [1.0]]) is None
 
@@ -120,11 +131,11 @@ def test_a_row_has_the_figures_the_ratio_and_what_is_done_less() -> None:
 
 def test_a_peer_that_cannot_and_one_that_failed_say_why_in_the_table() -> None:
     case = next(case for case in CASES if case.name == "stop_elsewhere")
-    run = run_of({"stop_elsewhere": {OURS: [{"last": [1.0], "confirmed": [2.0]}], "dbos": ["not done after 300 s"]}})
+    run = run_of({"stop_elsewhere": {OURS: [{"last": [1.0], "confirmed": [2.0]}], "dbos": [trial.LATE]}})
     run.values["stop"] = {"langgraph": [{"last": [0.0], "confirmed": [1.0]}]}
     lines = report.text_table(run, case).splitlines()
     assert any(line.startswith("LangGraph") and entry("langgraph").cannot["stop_elsewhere"] in line for line in lines)
-    assert any(line.startswith("DBOS") and "not measured: not done after 300 s" in line for line in lines)
+    assert any(line.startswith("DBOS") and trial.LATE in line for line in lines)
 
 
 def test_a_peer_that_is_not_installed_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
