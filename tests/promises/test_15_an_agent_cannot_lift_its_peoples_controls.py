@@ -360,6 +360,8 @@ async def test_no_credential_of_it_lifts_a_control_over_http(memory: Place, said
                     for method, path, body in (BESIDE if kind is None else REQUESTS[kind])(before):
                         async with anybody.stream(method, path, json=body, headers=headers) as response:
                             granted = response.status_code < 400
+                            if not granted:
+                                await response.aread()  # so that the connection is used again
                         after = await control.state(SessionId(session))
                         was, now = (controls(one, by, cancels=False) for one in (before, after))
                         assert kept(was, now), (name, path, response.status_code)

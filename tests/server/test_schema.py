@@ -27,7 +27,7 @@ from tests.server.sessions_by_status import Standing, standing
 
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the .random. module inside strategies")
 """The server runs in a thread of this process. What its libraries draw at random is no fault of a strategy."""
-EXAMPLES = int(os.environ.get("MIDCOURSE_SCHEMA_EXAMPLES", "4"))
+EXAMPLES = int(os.environ.get("MIDCOURSE_SCHEMA_EXAMPLES", "2"))
 SEED = int(os.environ.get("MIDCOURSE_SCHEMA_SEED", "1"))
 STREAMS = ("chat", "resume_chat", "follow_chat")
 """They answer with streams that go on: test_fuzzing.py sends them what they refuse."""
