@@ -15,7 +15,7 @@ from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import InvalidInput, Refused, StoreUnavailable
 from midcourse.ports import active_switches
 from tests.promises.faults import Faulty, Hanging
-from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
+from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_asks, until_status, until_true
 from tests.promises.test_02_durable_before_acknowledged import Unreadable
 
 ALL = Scope()
@@ -428,3 +428,39 @@ async def test_the_same_id_for_another_switch_is_refused_and_for_the_same_finds_
         with pytest.raises(Refused) as refused:
             await mc.kill_switch.throw(ALL, "freeze", switch="ks_one")
         assert refused.value.code == "idempotency_key_reused"
+
+
+@pytest.mark.parametrize("wait", [0.3, 10.0])
+async def test_a_session_is_not_reported_as_stopped_while_its_child_of_another_agent_still_runs(
+    wait: float, place: Place
+) -> None:
+    """The child is not in the switch's scope and has no line of its own; the parent's process had died before."""
+    tool = Tool(holds=True)
+
+    @midcourse.tool(effect="write", local=True)
+    async def send(number: int) -> object:
+        return await tool.run(number)
+
+    child = resumable(lambda run: run.step("send", send, 1), name="child")
+    parent = resumable(lambda run: run.spawn(child, "a part"), name="parent")
+    async with place.open(child) as elsewhere:
+        async with place.open(parent) as mc:
+            session = await mc.start(parent, "a goal")
+            await tool.entered.wait()
+        [below] = [await elsewhere.get(one.id) for one in await elsewhere.list() if one.parent is not None]
+        await until_asks(below)
+        await below.answer("it did not happen")
+        await until_true(lambda: len(tool.begun) == 2)
+        async with place.open(drive=False) as mc:
+            throwing = asyncio.ensure_future(mc.kill_switch.throw(Scope("agent", "parent"), "mail goes out", wait=wait))
+            if wait < 1:
+                [line] = (await throwing).sessions
+                assert (line.session, line.state, line.running) == (session.id, "still_running", "send")
+            await until_status(await mc.get(session.id), "halted")
+            assert wait < 1 or not (await asyncio.wait({throwing}, timeout=0.2))[0], "answered before all had stopped"
+            tool.may_end.set()
+            report = await throwing
+            async with asyncio.timeout(10):
+                while report.count("stopped") == 0:
+                    await asyncio.sleep(0.01)
+                    report = await mc.kill_switch.report(report.switch.id)

@@ -15,7 +15,7 @@ from midcourse.core.audit import AuditEntry
 from midcourse.core.commands import Role
 from midcourse.core.ids import CommandId, SessionId, SwitchId
 from midcourse.core.replies import Level, Reply
-from midcourse.core.session import LIVE, Status
+from midcourse.core.session import LIVE, WORKS, Status
 from midcourse.core.switches import (
     Reach,
     Reached,
@@ -44,6 +44,8 @@ log = logging.getLogger("midcourse")
 
 _LEAST_PATIENCE: Final = 1.0
 """Seconds that the store has to answer, however impatient the caller is."""
+_AGAIN: Final = 0.05
+"""Seconds until children that still run are looked at again."""
 _AT_ONCE: Final = 64
 """Sessions that are being halted, or released, at the same time."""
 _LOOKED_AT: Final = 5000
@@ -199,10 +201,14 @@ class KillSwitch(Verbs):
             return _local_report(switch, shut)
         if known is not None:  # what an operator cancelled since is being undone
             heads = [head for head in heads if head.status != Status.CANCELLING]
-        replies = await self._halt_all(switch, heads, clock.monotonic() + wait)
+        deadline = clock.monotonic() + wait
+        replies = await self._halt_all(switch, heads, deadline)
         until = clock.monotonic() + patience
         try:
             report = await self._in_time(self._list_reached(switch, replies), until)
+            while clock.monotonic() < deadline and _waits_for_children(report, replies):
+                await clock.sleep(_AGAIN)
+                report = await self._in_time(self._list_reached(switch, replies), deadline + patience)
         except (StoreError, Damaged):
             return _local_report(switch, shut)
         hint = ""
@@ -279,7 +285,10 @@ class KillSwitch(Verbs):
         return [head async for head in self._covered(scope)]
 
     async def _list_reached(self, switch: Switch, replies: Mapping[SessionId, Reply] | None = None) -> SwitchReport:
-        return await self._report(switch, await self._list(switch.scope), replies)
+        scope = switch.scope  # what it reaches below its sessions may be of another agent, or have other labels
+        is_whole = scope.kind in ("all", "tenant")
+        heads = await self._list(scope if is_whole else Scope("all", tenant=scope.tenant))
+        return await self._report(switch, heads, replies)
 
     async def reports(self, *, tenant: str | None = None, limit: int | None = 20) -> Sequence[SwitchReport]:
         """List the switches that concern a tenant (None: all), first those that stand, with the sessions they hold."""
@@ -308,11 +317,12 @@ class KillSwitch(Verbs):
     ) -> SwitchReport:
         """Return what lists know, what this process knows of its own sessions, and the newest replies."""
         reached: list[Reached] = []
+        below = self._running_below(switch.scope, heads)
         for head in heads:
             is_halted = head.status == Status.HALTED
             reply = (replies or {}).get(head.id)
             if is_halted and (head.switch == switch.id or (switch.stands and covers_head(switch.scope, head))):
-                running = self._running(head, reply)
+                running = self._running(head, reply) or below.get(head.id, "")
                 reached.append(_reached(head, "still_running" if running else "stopped", running))
             elif (
                 not is_halted
@@ -332,6 +342,19 @@ class KillSwitch(Verbs):
         if reply is not None:
             return "" if reply.level == "stopped" else ", ".join(call.name for call in reply.running) or head.busy
         return head.busy
+
+    def _running_below(self, scope: Scope, heads: Sequence[Head]) -> Mapping[str, str]:
+        """Return what runs below sessions, by their ids, in children that have no line of their own."""
+        found: dict[str, str] = {}
+        for head in heads:
+            if covers_head(scope, head) or (head.status != Status.HALTED and head.status not in WORKS):
+                continue
+            running = self._running(head, None) or (head.agent if head.status in WORKS else "")
+            above = head.id.rpartition(".")[0] if running else ""
+            while above:
+                found[above] = f"{found[above]}, {running}" if above in found else running
+                above = above.rpartition(".")[0]
+        return found
 
     async def _unheard(self, head: Head, switch: Switch) -> Reached:
         """Return a session that has not decided its halt: it is about to, or its owner does not answer."""
@@ -456,6 +479,12 @@ def _lift(switch: Switch, by: str, role: Role) -> cmd.Lift:
 def covers_head(scope: Scope, head: Head) -> bool:
     """Return True if a scope covers a session in a list."""
     return scope.covers(head.id, head.agent, head.labels)
+
+
+def _waits_for_children(report: SwitchReport, replies: Mapping[SessionId, Reply]) -> bool:
+    """Return True if a session has stopped, and what it had begun has not."""
+    running = (replies.get(line.session) for line in report.sessions if line.state == "still_running")
+    return any(reply is not None and reply.level == "stopped" for reply in running)
 
 
 def _heads_of(drivers: Sequence[Driver]) -> list[Head]:
