@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import midcourse
-from midcourse.core.ids import SessionId
+from midcourse.core.ids import Epoch, SessionId
 from midcourse.errors import StoreUnavailable
 from midcourse.handle import Midcourse, SessionHandle
 from midcourse.ports.store import Owned
@@ -302,3 +302,20 @@ async def test_a_stop_is_answered_while_another_program_holds_the_lock_of_the_fi
         wanted = "paused" if stop == "pause" else "cancelled"
         assert await until_status(session, wanted) == wanted
         assert second.begun == []
+
+
+async def test_a_late_failure_of_an_earlier_driver_does_not_leave_a_session_without_one(place: Place) -> None:
+    """It names an epoch that has passed. The session is still this process's own, and no other takes it."""
+    tool = Tool(holds=True)
+    one = resumable(lambda run: run.step("fetch", tool.run))
+    store = Faulty(await place.store())
+    async with place.open(one, store=store) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        worker = mc._control.worker  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        store.fails = lambda write: write == "append"
+        tool.may_end.set()
+        await until_true(lambda: worker.driver(SessionId(session.id)) is None)
+        worker.failed_writes.add(SessionId(session.id), Epoch(0), StoreUnavailable("It came late."))
+        store.work_again()
+        await session.result()

@@ -473,7 +473,8 @@ class Worker:
         try:
             await self.failed_writes.flush(session_id)
             owned = await self.store.head(session_id)
-            if owned.owner == self.id and owned.epoch == epoch:
+            if owned.owner == self.id:  # under a later epoch, if it was an earlier driver's write that failed last
+                epoch = owned.epoch
                 await self.store.append(Append(owned.head, epoch=epoch))  # or a step runs whose result cannot be kept
                 self.failed_writes.written()
                 return owned
