@@ -98,7 +98,10 @@ def tree() -> Any:
 
 @pytest.fixture
 def midcourse(monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.setattr("typer.testing._get_command", lambda given: given)
+    def as_it_is(tree: Any) -> Any:
+        return tree
+
+    monkeypatch.setattr("typer.testing._get_command", as_it_is)
 
     def run(*arguments: str, env: Mapping[str, str] | None = None, typed: str | None = None) -> Ended:
         repeat_in_hints("", "", COMMANDS)  # those of another run in this process are not typed here
