@@ -31,8 +31,8 @@ from midcourse.runtime.process_calls import PROGRAM, serve
 ROOT: Final = Path(__file__).parents[1]
 HERE: Final = str(Path(midcourse.__file__).parents[1])
 """The entry of the path where the package is found."""
-AHEAD: Final = ("midcourse.cli.main", "midcourse.server")
-"""What nearly every program imports."""
+AHEAD: Final = ("midcourse.cli.main", "midcourse.server", "midcourse.adapters.pydantic_ai")
+"""What nearly every program imports, and what takes longest of what the samples do."""
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER, see prctl(2)
 
 

@@ -96,13 +96,12 @@ def tree() -> Any:
     return typer.main.get_command(build())
 
 
-def _as_given(command: Any) -> Any:
-    return command
-
-
 @pytest.fixture
 def midcourse(monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.setattr("typer.testing._get_command", _as_given)  # else it builds them again for each command
+    def as_it_is(tree: Any) -> Any:
+        return tree
+
+    monkeypatch.setattr("typer.testing._get_command", as_it_is)
 
     def run(*arguments: str, env: Mapping[str, str] | None = None, typed: str | None = None) -> Ended:
         repeat_in_hints("", "", COMMANDS)  # those of another run in this process are not typed here
