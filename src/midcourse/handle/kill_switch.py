@@ -45,7 +45,7 @@ log = logging.getLogger("midcourse")
 _LEAST_PATIENCE: Final = 1.0
 """Seconds that the store has to answer, however impatient the caller is."""
 _AGAIN: Final = 0.05
-"""Seconds until children that still run are looked at again."""
+"""Seconds between two checks of children that still run."""
 _AT_ONCE: Final = 64
 """Sessions that are being halted, or released, at the same time."""
 _LOOKED_AT: Final = 5000
