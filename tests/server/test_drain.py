@@ -69,7 +69,7 @@ def serving(folder: Path, port: int, grace: str, delay: str = "0s") -> Generator
                 "midcourse",
                 "serve",
                 "--agents",
-                "agents.py",
+                "busy_agents.py",
                 "--port",
                 str(port),
                 "--grace",
@@ -121,7 +121,7 @@ def lines(folder: Path) -> Counter[str]:
 
 
 async def test_sigterm_under_load_says_so_lets_everything_go_and_the_next_process_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "agents.py").write_text(AGENTS, encoding="utf-8")
+    (tmp_path / "busy_agents.py").write_text(AGENTS, encoding="utf-8")
     store = f"sqlite:///{tmp_path}/.midcourse/midcourse.db"
     port = free_port()
     with serving(tmp_path, port, "10m") as process:
@@ -193,7 +193,7 @@ async def test_a_server_in_an_application_of_yours_can_be_drained_too() -> None:
 
 async def test_for_the_delay_a_load_balancer_is_told_and_new_work_is_still_taken(tmp_path: Path) -> None:
     """Only where something asks `/readyz`, and only for SIGTERM: nobody else waits for a person's Ctrl-C."""
-    (tmp_path / "agents.py").write_text(AGENTS, encoding="utf-8")
+    (tmp_path / "busy_agents.py").write_text(AGENTS, encoding="utf-8")
     port = free_port()
     with serving(tmp_path, port, "100ms", delay="1h") as process:
         async with client_of(port) as client:

@@ -2,10 +2,13 @@
 
 import asyncio
 
+import pytest
+
 import midcourse
 from midcourse.runtime.settings import Settings
 from tests.promises.harness import Place, Tool, history, resumable, types, until
 
+pytestmark = pytest.mark.fake_time
 ALERT = Settings(poll=0.02, unreachable_after=30.0, silent_after=0.05)
 
 
