@@ -176,8 +176,7 @@ def test_a_call_that_can_be_torn_need_not_be_waited_for(window: Window, api: Api
     expect(run.call("write_draft")).to_contain_text(re.compile("aborted.*undone"))
     GATES.open(session, "draft")
     run.press("Resume")
-    expect(run.call("write_draft")).to_contain_text("attempt 2")
-    expect(run.call("write_draft")).to_contain_text("written")
+    expect(run.call("write_draft")).to_contain_text(re.compile(r"attempt \d.*written"))
 
 
 def test_redirect_in_the_middle_of_a_text(window: Window, api: Api) -> None:

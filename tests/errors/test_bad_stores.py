@@ -1,6 +1,7 @@
 """A store that cannot be used says why and what to do; when it can be again, its sessions go on."""
 
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -145,11 +146,11 @@ async def _set_pages(store: SqliteStore, pages: int) -> None:
 
 async def test_a_full_disk_stops_a_session_which_goes_on_in_the_same_process_once_there_is_room(here: Place) -> None:
     """A real SQLITE_FULL. What was finished before is not done again; what did not fit is a lost call, done again."""
-    first, big = Tool(), Tool()
+    first, big, text = Tool(), Tool(), secrets.token_hex(500_000)  # it hardly compresses
 
     async def agent(run: midcourse.Run) -> int:
         await run.step("first", first.run, "small")
-        return len(str(await run.step("big", big.run, "x" * 1_000_000)))
+        return len(str(await run.step("big", big.run, text)))
 
     store = await SqliteStore.open(here.path, _pragmas={"max_page_count": 80})
     one = resumable(agent)
@@ -159,7 +160,7 @@ async def test_a_full_disk_stops_a_session_which_goes_on_in_the_same_process_onc
             await until(session, "step.finished")
         await _set_pages(store, 1)  # as many as there are
         with pytest.raises(StoreFull, match="Free some space there and try again") as refused:
-            await mc.start(one, "y" * 100_000)
+            await mc.start(one, secrets.token_hex(50_000))
         assert refused.value.code == "store_full"
         await _set_pages(store, 1_000_000)
         assert await session.result() == 1_000_000
@@ -176,7 +177,7 @@ async def test_a_control_on_a_full_disk_is_told_and_works_once_there_is_room(her
         await tool.entered.wait()
         await _set_pages(store, 1)
         with pytest.raises(StoreFull):
-            await session.redirect("z" * 90_000)
+            await session.redirect(secrets.token_hex(45_000))
         await _set_pages(store, 1_000_000)
         await session.redirect("elsewhere")
         tool.may_end.set()
