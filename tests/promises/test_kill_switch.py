@@ -9,7 +9,7 @@ import pytest
 
 import midcourse
 from midcourse.core.commands import Cancel
-from midcourse.core.ids import CommandId
+from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.switches import Scope, check_scope
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import InvalidInput, Refused, StoreUnavailable
@@ -464,3 +464,21 @@ async def test_a_session_is_not_reported_as_stopped_while_its_child_of_another_a
             while report.count("stopped") == 0:
                 await turns(1)
                 report = await mc.kill_switch.report(report.switch.id)
+
+
+async def test_a_session_outside_the_scope_is_not_listed_although_its_journal_cannot_be_written(place: Place) -> None:
+    """Nothing of it runs here, and yet no switch holds it: it continues once the store takes writes again."""
+    tool = Tool(holds=True)
+    worker = resumable(lambda run: run.step("work", tool.run), name="worker")
+    store = Faulty(await place.store())
+    async with place.open(worker, store=store) as mc:
+        session = await mc.start(worker)
+        await tool.entered.wait()
+        store.fails = lambda write: write == "append"
+        tool.may_end.set()
+        control = mc._control  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        await until_true(lambda: control.worker.has_given_up(SessionId(session.id)))
+        report = await mc.kill_switch.throw(Scope("agent", "other"), "not this one", wait=0.1)
+        assert report.sessions == ()
+        store.work_again()
+        await session.result()

@@ -324,14 +324,11 @@ class KillSwitch(Verbs):
             if is_halted and (head.switch == switch.id or (switch.stands and covers_head(switch.scope, head))):
                 running = self._running(head, reply) or below.get(head.id, "")
                 reached.append(_reached(head, "still_running" if running else "stopped", running))
-            elif (
-                not is_halted
-                and switch.stands
-                and (self._worker.has_given_up(head.id) or (reply is not None and reply.level == "stopped"))
-            ):
-                reached.append(_reached(head, "stopped", ""))  # its halt could not be written
             elif not is_halted and switch.stands and covers_head(switch.scope, head):
-                reached.append(await self._unheard(head, switch))
+                if self._worker.has_given_up(head.id) or (reply is not None and reply.level == "stopped"):
+                    reached.append(_reached(head, "stopped", ""))  # its halt could not be written
+                else:
+                    reached.append(await self._unheard(head, switch))
         return SwitchReport(switch, worst_first(reached), durable=self._standing.is_durable(switch.id))
 
     def _running(self, head: Head, reply: Reply | None) -> str:
